@@ -1,0 +1,101 @@
+/** The few ways in which the engine waits. All end by time or by signal and leave nothing behind. */
+import { DeadlineError } from "./errors.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** Waits `ms` milliseconds, or until the signal aborts. Never rejects. */
+export function sleep(runtime: Runtime, ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const end = (): void => {
+      cancel();
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const cancel = runtime.timer(ms, end);
+    signal.addEventListener("abort", end);
+  });
+}
+
+/**
+ * The result of `call`, or a `DeadlineError` after `ms` milliseconds; `name` says in the error what did not answer. The
+ * call itself goes on, and what comes of it later is given to `late`.
+ */
+export function withDeadline<T>(
+  runtime: Runtime,
+  name: string,
+  ms: number,
+  call: () => Promise<T>,
+  late: (value: T) => void = () => {},
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let open = true;
+    const settle = (fn: () => void): boolean => {
+      const first = open;
+      open = false;
+      cancel();
+      if (first) fn();
+      return first;
+    };
+    const cancel = runtime.timer(ms, () => {
+      settle(() => reject(new DeadlineError(`${name} did not answer within ${ms} ms`)));
+    });
+    call().then(
+      (value) => settle(() => resolve(value)) || late(value),
+      (error: unknown) => settle(() => reject(error)),
+    );
+  });
+}
+
+/** A sleeper that can be woken. A wake-up that comes while it is awake is kept for its next wait. */
+export class Wakeup {
+  readonly #runtime: Runtime;
+  #pending = false;
+  #waiter: (() => void) | null = null;
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
+
+  wake(): void {
+    if (this.#waiter) this.#waiter();
+    else this.#pending = true;
+  }
+
+  /** Waits until woken, or for `ms` milliseconds (null = without end). One waiter at a time. */
+  wait(ms: number | null): Promise<void> {
+    if (this.#pending) {
+      this.#pending = false;
+      return Promise.resolve();
+    }
+    return new Promise((resolve) => {
+      const end = (): void => {
+        cancel?.();
+        this.#waiter = null;
+        resolve();
+      };
+      const cancel = ms === null ? null : this.#runtime.timer(ms, end);
+      this.#waiter = end;
+    });
+  }
+}
+
+/** Loops and calls that nobody awaits: this owns their errors and their end. */
+export class Background {
+  readonly #running = new Set<Promise<void>>();
+  readonly #onError: (name: string, error: unknown) => void;
+
+  constructor(onError: (name: string, error: unknown) => void) {
+    this.#onError = onError;
+  }
+
+  start(name: string, fn: () => Promise<void>): void {
+    const run = fn().catch((error: unknown) => this.#onError(name, error));
+    this.#running.add(run);
+    void run.finally(() => this.#running.delete(run));
+  }
+
+  /** Resolves when nothing started here is running any more. */
+  async idle(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running);
+  }
+}

@@ -1,0 +1,22 @@
+/** Sizes and ranges that client and stores hold values to. */
+
+export const KIND = { maxBytes: 128, pattern: /^[A-Za-z][A-Za-z0-9_.:-]*$/ } as const;
+export const QUEUE = { maxBytes: 64, pattern: /^[a-z0-9_.:-]+$/, refused: [".", ".."] } as const;
+export const PRIORITY = { min: -32_768, max: 32_767 } as const;
+export const ATTEMPTS = { min: 1, max: 32_767 } as const;
+export const TAGS = { max: 32, maxBytes: 64 } as const;
+export const META = { maxKeys: 64, maxBytes: 16 * 1024 } as const;
+/** Args, output and params, each as encoded JSON. */
+export const JSON_MAX_BYTES = 1024 * 1024;
+export const TITLE_MAX_BYTES = 200;
+export const REASON_MAX_BYTES = 256;
+export const ERROR_MAX_BYTES = 2 * 1024;
+export const TRACE_MAX_BYTES = 8 * 1024;
+export const HISTORY_MAX_ENTRIES = 16;
+/** Counts of live jobs stop here. */
+export const COUNT_CAP = 100_000;
+export const PAGE = { default: 20, max: 500 } as const;
+/** A hundred years: the longest delay, timeout or retention, far within what all databases store. */
+export const LONGEST_DURATION = 100 * 366 * 24 * 3_600_000;
+/** The instants that every store can hold: years 1970 to 9999. */
+export const INSTANT = { min: 0, max: Date.UTC(9999, 11, 31, 23, 59, 59, 999) } as const;

@@ -1,0 +1,73 @@
+/** How a store applies an outcome to the job that it is for. Pure; every store uses it. */
+
+import { type HistoryEntry, type JobState, OUTCOME_STATES, type Outcome } from "../store.ts";
+import { historyEntry } from "./history.ts";
+import { JSON_MAX_BYTES } from "./limits.ts";
+import { cutText } from "./text.ts";
+
+/** What an outcome makes of a job. Instants are milliseconds since 1970. */
+export interface Settled {
+  readonly state: Exclude<JobState, "processing">;
+  readonly attempt: number;
+  readonly runAt: number;
+  readonly finalizedAt: number | null;
+  /** Null = history stays as it is. */
+  readonly entry: HistoryEntry | null;
+  readonly output: string | null;
+  /** Which counter of the minute's statistics goes up. */
+  readonly counter: Counter | null;
+}
+
+export const COUNTERS = ["succeeded", "failed", "deleted", "retried"] as const;
+export type Counter = (typeof COUNTERS)[number];
+
+/** The rule that an outcome breaks so that it can never be stored, or null. */
+export function refusal(outcome: Outcome): string | null {
+  if (!(OUTCOME_STATES as readonly string[]).includes(outcome.state)) {
+    return `state must be one of ${OUTCOME_STATES.join(", ")}, got ${cutText(String(outcome.state), 50)}`;
+  }
+  if (outcome.output !== null) {
+    if (Buffer.byteLength(outcome.output) > JSON_MAX_BYTES) return `output must be at most ${JSON_MAX_BYTES} bytes`;
+    if (!isJson(outcome.output)) return "output must be JSON";
+  }
+  return null;
+}
+
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * The job after the outcome. A cancel request turns everything but success into `deleted`; `scheduled` without a delay is
+ * `enqueued`; a refund takes the attempt back, the claim number is never given back.
+ */
+export function settle(
+  job: { readonly attempt: number; readonly runAt: number; readonly cancelRequested: boolean },
+  outcome: Outcome,
+  server: string,
+  now: number,
+): Settled {
+  const cancelled = job.cancelRequested && outcome.state !== "succeeded";
+  const state = cancelled
+    ? "deleted"
+    : outcome.state === "scheduled" && !(outcome.delay > 0)
+      ? "enqueued"
+      : outcome.state;
+  const attempt = outcome.refund ? Math.max(job.attempt - 1, 0) : job.attempt;
+  const reason = cancelled && outcome.state !== "deleted" ? "cancelled" : outcome.reason;
+  const waits = state === "scheduled" || state === "enqueued";
+  return {
+    state,
+    attempt,
+    runAt: waits ? now + (state === "scheduled" ? outcome.delay : 0) : job.runAt,
+    finalizedAt: waits ? null : now,
+    entry: reason === null ? null : historyEntry({ ...outcome, reason }, state, job.attempt, server, now),
+    output: state === "succeeded" || state === "deleted" ? outcome.output : null,
+    counter: waits ? (outcome.state === "scheduled" && !outcome.refund ? "retried" : null) : state,
+  };
+}

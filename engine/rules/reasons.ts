@@ -1,0 +1,33 @@
+/** Why a job moved, as its history says it. A plain success has no reason and leaves no entry. */
+export const REASONS = [
+  /** An attempt failed and is repeated later. */
+  "retry",
+  /** The last allowed attempt failed. */
+  "exhausted",
+  /** The handler threw `PermanentError`, or the args do not fit the schema. */
+  "permanent",
+  "snoozed",
+  /** Deleted while it ran. */
+  "cancelled",
+  /** An attempt would have started after the job's deadline. */
+  "deadline",
+  /** The output is not JSON or too large. */
+  "output rejected",
+  /** The store refused the outcome. */
+  "rejected",
+  /** Handed back by a stopping server. */
+  "shutdown",
+  /** Claimed, but the server never heard of it: a lost reply. Handed back. */
+  "lost",
+  /** Handed back by a server that could not prove that it held the job. */
+  "fenced",
+  /** Its server was declared dead. */
+  "orphaned",
+  /** By an operator. */
+  "requeued",
+  /** By an operator. */
+  "deleted",
+  /** No handler for the kind. */
+  "unknown kind",
+] as const;
+export type Reason = (typeof REASONS)[number];

@@ -1,0 +1,32 @@
+/** Which state a job is in when it is, or becomes, ready. All instants are the store's, in milliseconds since 1970. */
+import type { JobFilter, JobState, NewJob } from "../store.ts";
+
+/** When a new job is due: its `runAt`, or `delay` after now. A past instant is kept as it was given. */
+export function dueAt(job: Pick<NewJob, "runAt" | "delay">, now: number): number {
+  return job.runAt === null ? now + Math.max(job.delay, 0) : job.runAt.getTime();
+}
+
+/** State of a job that is not held back by anything but its time. */
+export function readyState(runAt: number, now: number): "scheduled" | "enqueued" {
+  return runAt > now ? "scheduled" : "enqueued";
+}
+
+/** What `requeue` may touch. */
+export const REQUEUEABLE: readonly JobState[] = ["failed", "scheduled", "succeeded", "deleted"];
+/** What `delete` ends at once; a processing job is only marked. */
+export const DELETABLE: readonly JobState[] = ["scheduled", "enqueued", "failed"];
+
+/** `attempt` and `maxAttempts` of a job that is requeued from `state`. */
+export function requeuedAttempts(
+  state: JobState,
+  attempt: number,
+  maxAttempts: number,
+): { attempt: number; maxAttempts: number } {
+  if (state !== "scheduled") return { attempt: 0, maxAttempts };
+  return { attempt, maxAttempts: Math.max(maxAttempts, attempt + 1) };
+}
+
+/** True when a job in `state` may match the filter by its state alone. */
+export function filterAllows(filter: JobFilter, state: JobState): boolean {
+  return filter.state === undefined || filter.state === state;
+}

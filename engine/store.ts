@@ -1,0 +1,449 @@
+/**
+ * The Store contract: what a database has to do for kiln, used alike by client, server, dashboard and simulator.
+ *
+ * Rules that hold for every method:
+ * - **One call is one transaction.** It happens wholly or not at all; only `finish` decides per outcome.
+ * - **Time is the store's.** Only durations cross this interface, in milliseconds, apart from a user's own `runAt` and
+ *   `deadline`. Instants that come back are the store's, with millisecond resolution.
+ * - **Every write for a running job is fenced** by (id, claim) and applies only while that claim holds the job.
+ * - **Errors** are those of `errors.ts`: `InvalidError`, `NotFoundError`, `ConflictError`, `ClaimLostError`, `StoreError`.
+ *   A driver's own errors never leave the store.
+ * - JSON crosses as text (`JsonText`), so that values come back exactly as they were encoded.
+ *
+ * `test/conformance` (exported as `kiln/conformance`) proves these promises for any store.
+ */
+
+/** Valid JSON, encoded. */
+export type JsonText = string;
+
+/**
+ * The states of a job, and every legal move between them:
+ *
+ *     insert ─→ scheduled ──due──→ enqueued ──claim──→ processing ─→ succeeded
+ *        └──────────────────────────↑  ↑                  │ ├──────→ deleted
+ *                                   │  └─retry/hand back──┤ └──────→ failed
+ *               scheduled ←─retry later / snooze──────────┘
+ *     requeue: failed, scheduled, succeeded, deleted ─→ enqueued
+ *     delete:  enqueued, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless it succeeds
+ *
+ * `failed` is not an end: the job stays with the live ones until someone requeues or deletes it.
+ */
+export const JOB_STATES = ["scheduled", "enqueued", "processing", "succeeded", "failed", "deleted"] as const;
+export type JobState = (typeof JOB_STATES)[number];
+
+/** States whose jobs have moved to the archive. */
+export const ARCHIVED_STATES = ["succeeded", "deleted"] as const;
+export type ArchivedState = (typeof ARCHIVED_STATES)[number];
+
+/** States that a server may ask for when an attempt ends. */
+export const OUTCOME_STATES = ["succeeded", "failed", "deleted", "scheduled", "enqueued"] as const;
+export type OutcomeState = (typeof OUTCOME_STATES)[number];
+
+/** Positive, increasing with insertion, never reused. */
+export type JobId = number;
+
+/** The fencing token of one claim. `claim` grows by one each time the job is claimed and never goes back. */
+export interface JobRef {
+  readonly id: JobId;
+  readonly claim: number;
+}
+
+// ---------------------------------------------------------------------------------------------------- insert
+
+export interface NewJob {
+  readonly kind: string;
+  readonly queue: string;
+  readonly args: JsonText;
+  /** Higher runs first; -32768 to 32767. */
+  readonly priority: number;
+  /** At least 1. */
+  readonly maxAttempts: number;
+  /** Per attempt; 0 = none; null = the kind's or the server's. */
+  readonly timeout: number | null;
+  /** From the store's now; used when `runAt` is null. At most 0 = at once. */
+  readonly delay: number;
+  readonly runAt: Date | null;
+  /** An attempt that would start after this instant deletes the job instead. */
+  readonly deadline: Date | null;
+  readonly title: string | null;
+  readonly tags: readonly string[];
+  readonly meta: Readonly<Record<string, string>>;
+}
+
+export interface InsertedJob {
+  readonly id: JobId;
+  readonly state: JobState;
+}
+
+// ----------------------------------------------------------------------------------------------------- claim
+
+export interface ClaimQuery {
+  /** Id of the claiming server; a server that is not registered, or was declared dead, gets `known: false` and no jobs. */
+  readonly server: string;
+  /** The server's own count of its claim calls. Stored with each job and given back in its lease. */
+  readonly sequence: number;
+  /** In strict order: all ready jobs of the first before any of the second. Names may repeat or be unknown. */
+  readonly queues: readonly string[];
+  /** Only these kinds. Empty = any kind. */
+  readonly kinds: readonly string[];
+  /** At most this many jobs, at least 1. */
+  readonly limit: number;
+}
+
+export interface ClaimReply {
+  readonly known: boolean;
+  /** In order of queue, priority (higher first), id. May be fewer than are ready; never the same job twice. */
+  readonly jobs: readonly ClaimedJob[];
+  /**
+   * Milliseconds until something else could become ready for this query: 0 = there may be more now, null = nothing is
+   * scheduled. Only meaningful until the next write to the store.
+   */
+  readonly nextIn: number | null;
+}
+
+/** What is written with a job at insertion and what running it adds. */
+export interface JobFields extends JobRef {
+  readonly kind: string;
+  readonly queue: string;
+  readonly args: JsonText;
+  readonly priority: number;
+  /** Number of the current or latest attempt; 0 before the first claim. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly timeout: number | null;
+  /** When it is, or last became, due. */
+  readonly runAt: Date;
+  readonly deadline: Date | null;
+  readonly createdAt: Date;
+  readonly title: string | null;
+  readonly tags: readonly string[];
+  readonly meta: Readonly<Record<string, string>>;
+  /** Checkpoints: what running attempts saved with `setParams`, kept from attempt to attempt. */
+  readonly params: Readonly<Record<string, JsonText>>;
+}
+
+export interface ClaimedJob extends JobFields {
+  readonly attemptedAt: Date;
+}
+
+// ---------------------------------------------------------------------------------------------------- finish
+
+/** What a server says of an attempt that ended. `rules/outcome.ts` says how a store applies it. */
+export interface Outcome extends JobRef {
+  readonly state: OutcomeState;
+  /** For `scheduled`: from the store's now. At most 0 = enqueued. */
+  readonly delay: number;
+  /** The attempt does not count. */
+  readonly refund: boolean;
+  /** Why, for the history: one of `rules/reasons.ts` or, from users of the store, any short text. Null adds no entry. */
+  readonly reason: string | null;
+  readonly error: string | null;
+  readonly trace: string | null;
+  /** Kept only when the job ends succeeded or deleted. */
+  readonly output: JsonText | null;
+}
+
+export type FinishResult =
+  /** Stored; `state` is where the job is now, which a cancel request may have changed to `deleted`. */
+  | { readonly status: "applied"; readonly state: JobState }
+  /** The job is not processing under this claim (finished before, rescued, requeued, unknown). Nothing was changed. */
+  | { readonly status: "stale" }
+  /** Locked by another transaction; send it again. */
+  | { readonly status: "busy" }
+  /** Can never be stored as it is, for example because its output is not JSON. Nothing was changed. */
+  | { readonly status: "rejected"; readonly rule: string };
+
+// ------------------------------------------------------------------------------------------------ coordinate
+
+export interface ServerInfo {
+  /** Unique per start. */
+  readonly id: string;
+  readonly hostname: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly queues: readonly string[];
+  readonly kinds: readonly string[];
+  /** Job slots over all pools. */
+  readonly workers: number;
+  /** Silence after which this server counts as dead. Its own promise, so that servers of different settings can share a store. */
+  readonly deadAfter: number;
+}
+
+export interface Beat {
+  readonly server: string;
+  /** Handlers running now. */
+  readonly running: number;
+}
+
+export interface BeatReply {
+  /** False: never registered, unregistered or declared dead. Nothing was written; all its jobs are, or will be, rescued. */
+  readonly known: boolean;
+  /** Every job that is processing under this server. */
+  readonly leases: readonly Lease[];
+  /** Sorted. */
+  readonly pausedQueues: readonly string[];
+}
+
+export interface Lease extends JobRef {
+  /** `ClaimQuery.sequence` of the call that claimed it. */
+  readonly sequence: number;
+  readonly cancelRequested: boolean;
+}
+
+export interface LeadQuery {
+  readonly name: string;
+  readonly holder: string;
+  /** How long the lease lasts without renewal. */
+  readonly ttl: number;
+}
+
+export interface LeadReply {
+  readonly held: boolean;
+  /** For how long without a break; 0 when just acquired or not held. */
+  readonly heldFor: number;
+}
+
+/** A job that is processing but that no living server holds. */
+export interface Orphan extends JobRef {
+  readonly kind: string;
+  readonly queue: string;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** Who claimed it. */
+  readonly server: string;
+  readonly cancelRequested: boolean;
+  /** Reason of the latest history entry. */
+  readonly lastReason: string | null;
+}
+
+// -------------------------------------------------------------------------------------------------- maintain
+
+export interface Retention {
+  /** Milliseconds that jobs of this state are kept; null = forever. */
+  readonly succeeded: number | null;
+  readonly deleted: number | null;
+  readonly failed: number | null;
+}
+
+export interface PruneQuery extends Retention {
+  /** Rows of servers silent for longer than this. */
+  readonly servers: number;
+  /** Per-minute statistics older than this are folded into the all-time row. */
+  readonly stats: number;
+  /** At most this many rows of each kind in one call. */
+  readonly limit: number;
+}
+
+// ----------------------------------------------------------------------------------------------------- admin
+
+/** All fields that are set must match. Needs `ids` or `state`. */
+export interface JobFilter {
+  readonly ids?: readonly JobId[];
+  readonly state?: JobState;
+  readonly queue?: string;
+  readonly kind?: string;
+}
+
+// --------------------------------------------------------------------------------------------------- inspect
+
+export interface HistoryEntry {
+  readonly at: Date;
+  /** State that the job moved to. */
+  readonly state: JobState;
+  readonly attempt: number;
+  readonly reason: string;
+  readonly error: string | null;
+  readonly trace: string | null;
+  /** Null for an operator's action. */
+  readonly server: string | null;
+}
+
+export interface JobRecord extends JobFields {
+  readonly state: JobState;
+  readonly attemptedAt: Date | null;
+  /** Set while succeeded, failed or deleted. */
+  readonly finalizedAt: Date | null;
+  /** Latest claimer. */
+  readonly server: string | null;
+  readonly cancelRequested: boolean;
+  /** Oldest first, the latest 16. */
+  readonly history: readonly HistoryEntry[];
+  readonly output: JsonText | null;
+}
+
+/**
+ * Orders: scheduled by (runAt, id); enqueued by (priority high to low, id); processing by id, newest first;
+ * succeeded, failed and deleted by (finalizedAt, id), newest first.
+ */
+export interface JobQuery {
+  readonly state: JobState;
+  readonly queue?: string;
+  readonly kind?: string;
+  readonly tag?: string;
+  /** 1 to 500, default 20; larger counts as 500. */
+  readonly limit?: number;
+  /** `next` of the page before. */
+  readonly cursor?: string;
+}
+
+export interface JobPage {
+  readonly jobs: readonly JobRecord[];
+  /** Null = no more. With a tag a page may be short, or empty, while more follow. */
+  readonly next: string | null;
+}
+
+export interface Counts {
+  readonly scheduled: number;
+  readonly enqueued: number;
+  readonly processing: number;
+  readonly failed: number;
+  /** Scheduled jobs that have had an attempt. */
+  readonly retries: number;
+  /** All-time totals, pruned jobs included. A requeued job that ends again counts again. */
+  readonly succeeded: number;
+  readonly deleted: number;
+  /** A count of live jobs stopped at 100,000: read it as "at least". */
+  readonly capped: boolean;
+}
+
+export interface SeriesQuery {
+  readonly from: Date;
+  readonly to: Date;
+  /** A positive multiple of 60,000 ms; buckets are aligned to 1970. */
+  readonly step: number;
+}
+
+/** One non-empty bucket. */
+export interface SeriesPoint {
+  readonly at: Date;
+  readonly succeeded: number;
+  readonly failed: number;
+  readonly deleted: number;
+  /** Attempts that failed and will be repeated; snoozes and hand-backs are not among them. */
+  readonly retried: number;
+}
+
+export interface ServerRecord extends ServerInfo {
+  readonly running: number;
+  readonly startedAt: Date;
+  readonly heartbeatAt: Date;
+  /** When it was declared dead. */
+  readonly deadAt: Date | null;
+}
+
+export interface QueueRecord {
+  readonly name: string;
+  readonly paused: boolean;
+  readonly scheduled: number;
+  readonly enqueued: number;
+  readonly processing: number;
+  readonly failed: number;
+  /** Milliseconds that the longest-due enqueued job has been waiting; null = none is. */
+  readonly latency: number | null;
+}
+
+// -------------------------------------------------------------------------------------------------- subscribe
+
+/** Hints: events may be lost, repeated or reordered. */
+export type StoreEvent =
+  /** The channel has just been (re)connected: anything may have happened before. */
+  | { readonly type: "connected" }
+  /** The channel is down; poll until it is connected again. */
+  | { readonly type: "disconnected" }
+  /** Jobs of `queue` (null = any) are ready, or become ready in `delay` milliseconds. */
+  | { readonly type: "ready"; readonly queue: string | null; readonly delay: number }
+  /** A running job was asked to stop. */
+  | { readonly type: "cancel"; readonly id: JobId }
+  /** A queue was paused or resumed. */
+  | { readonly type: "queue"; readonly queue: string };
+
+export type StoreListener = (event: StoreEvent) => void;
+
+/** What a store can do beyond the contract's minimum. */
+export interface StoreCapabilities {
+  /** Jobs survive the end of the process. Default false. */
+  readonly durable: boolean;
+  /** Events of one process reach subscribers in others. Default false: other processes find work by polling. */
+  readonly crossProcessEvents: boolean;
+}
+
+export interface Store {
+  readonly capabilities: StoreCapabilities;
+
+  /** The store's clock. */
+  now(): Promise<Date>;
+
+  /**
+   * Adds jobs, all or none; ids grow in the order given. Emits `ready` for the queues concerned.
+   * @throws InvalidError naming the position of each bad job.
+   */
+  insert(jobs: readonly NewJob[]): Promise<InsertedJob[]>;
+
+  /**
+   * All that an idle server needs in one call: moves due jobs of the queried lanes to `enqueued`, claims, and says when
+   * to look again. A job's `attempt` and `claim` go up by one; paused queues are passed over. Finding nothing writes nothing.
+   */
+  claim(query: ClaimQuery): Promise<ClaimReply>;
+
+  /**
+   * Applies outcomes, one result each in the order given. Several for one job: the first wins, the rest are stale. May be
+   * sent again safely after any error. `server` is who the statistics and the history name.
+   */
+  finish(server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]>;
+
+  /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON. */
+  setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void>;
+
+  /** Makes the server known, as alive from now. @throws ConflictError when the id was ever registered and not yet pruned. */
+  register(server: ServerInfo): Promise<void>;
+  /** Says that the server is alive. An update, never an insert: it can't bring back a server that was declared dead. */
+  heartbeat(beat: Beat): Promise<BeatReply>;
+  /** Forgets the server; jobs it still holds are orphans at once. Unknown ids are fine. */
+  unregister(server: string): Promise<void>;
+  /** Acquires or renews a lease. */
+  lead(query: LeadQuery): Promise<LeadReply>;
+  /** Gives the lease up if `holder` has it. */
+  resign(query: Omit<LeadQuery, "ttl">): Promise<void>;
+  /**
+   * Declares dead each server that has been silent for longer than its `deadAfter`, then lists jobs that are processing
+   * under no living server, oldest id first. From then on a dead server can neither claim nor beat.
+   */
+  orphans(limit: number): Promise<Orphan[]>;
+
+  /** Repairs: moves overdue jobs that no server has asked for to `enqueued`. Returns rows changed; 0 when all is well. */
+  sweep(limit: number): Promise<number>;
+  /** Removes what retention has outlived. Returns rows removed; at `limit` or more there may be more. */
+  prune(query: PruneQuery): Promise<number>;
+
+  /** Deletes live jobs; running ones are asked to stop. Returns how many it deleted or newly marked. @throws InvalidError */
+  delete(filter: JobFilter): Promise<number>;
+  /**
+   * Makes failed, scheduled, succeeded and deleted jobs ready now; others are passed over. All but scheduled ones start
+   * over with attempt 0; a scheduled one keeps its attempt and gets one more if it has none left. Returns how many.
+   * @throws InvalidError
+   */
+  requeue(filter: JobFilter): Promise<number>;
+  /** Claims skip the queue from now on. Twice is fine. */
+  pauseQueue(queue: string): Promise<void>;
+  resumeQueue(queue: string): Promise<void>;
+
+  job(id: JobId): Promise<JobRecord | null>;
+  /** @throws InvalidError for a bad state, limit or cursor. */
+  jobs(query: JobQuery): Promise<JobPage>;
+  counts(): Promise<Counts>;
+  /** Buckets from the one that holds `from` up to, and without, the minute of `to`, ascending. @throws InvalidError */
+  series(query: SeriesQuery): Promise<SeriesPoint[]>;
+  /** By id. */
+  servers(): Promise<ServerRecord[]>;
+  /** By name: every queue that has live jobs, is paused or is served by a living server. */
+  queues(): Promise<QueueRecord[]>;
+
+  /**
+   * Calls `listener` for each event, never before this returns; the first is `connected`. Reconnects by itself. The
+   * listener must not block or throw. Returns how to stop, after which no more events come and nothing stays behind.
+   */
+  subscribe(listener: StoreListener): () => Promise<void>;
+
+  /** Ends all subscriptions and frees everything. Twice is fine; other calls then throw `store_closed`. */
+  close(): Promise<void>;
+}
