@@ -46,6 +46,18 @@ export function withDeadline<T>(
   });
 }
 
+/** True when `promise` settles within `ms` milliseconds. */
+export function settlesWithin(runtime: Runtime, ms: number, promise: Promise<unknown>): Promise<boolean> {
+  return new Promise((resolve) => {
+    const cancel = runtime.timer(ms, () => resolve(false));
+    const settled = (): void => {
+      cancel();
+      resolve(true);
+    };
+    promise.then(settled, settled);
+  });
+}
+
 /** A sleeper that can be woken. A wake-up that comes while it is awake is kept for its next wait. */
 export class Wakeup {
   readonly #runtime: Runtime;

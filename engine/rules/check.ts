@@ -1,9 +1,9 @@
 /** What every store refuses before it writes anything. The client has checked the same with a user's words. */
 import { InvalidError, type Problem } from "../errors.ts";
-import { JOB_STATES, type JobFilter, type JobQuery, type NewJob, type SeriesQuery } from "../store.ts";
+import { JOB_STATES, type JobFilter, type JobQuery, type JsonText, type NewJob, type SeriesQuery } from "../store.ts";
 import { ATTEMPTS, INSTANT, JSON_MAX_BYTES, KIND, LONGEST_DURATION, PAGE, PRIORITY, QUEUE } from "./limits.ts";
 import { isJson } from "./outcome.ts";
-import { shown } from "./text.ts";
+import { cleanText, cutText, shown } from "./text.ts";
 
 const isInteger = (value: number, min: number, max: number): boolean =>
   Number.isInteger(value) && value >= min && value <= max;
@@ -32,12 +32,15 @@ export function checkNewJobs(jobs: readonly NewJob[]): void {
     check(isName(job.queue, QUEUE), "queue", job.queue, QUEUE_RULE);
     check(isInteger(job.priority, PRIORITY.min, PRIORITY.max), "priority", job.priority, range(PRIORITY));
     check(isInteger(job.maxAttempts, ATTEMPTS.min, ATTEMPTS.max), "maxAttempts", job.maxAttempts, range(ATTEMPTS));
-    check(Buffer.byteLength(job.args) <= JSON_MAX_BYTES, "args", job.args, `must be at most ${JSON_MAX_BYTES} bytes`);
     check(isJson(job.args), "args", job.args, "must be JSON");
+    check(fits(job.args, JSON_MAX_BYTES), "args", job.args, `must be at most ${JSON_MAX_BYTES} bytes`);
     check(job.timeout === null || isDuration(job.timeout), "timeout", job.timeout, DURATION_RULE);
     check(job.delay <= LONGEST_DURATION, "delay", job.delay, DURATION_RULE);
     check(isInstant(job.runAt), "runAt", job.runAt, INSTANT_RULE);
     check(isInstant(job.deadline), "deadline", job.deadline, INSTANT_RULE);
+    check(job.title === null || isClean(job.title), "title", job.title, CLEAN_RULE);
+    check(job.tags.every(isClean), "tags", job.tags, CLEAN_RULE);
+    check(Object.entries(job.meta).flat().every(isClean), "meta", job.meta, CLEAN_RULE);
   });
   problems.end("can't insert");
 }
@@ -46,6 +49,8 @@ export const KIND_RULE = `must be 1 to ${KIND.maxBytes} letters, digits, "_", ".
 export const QUEUE_RULE = `must be 1 to ${QUEUE.maxBytes} lowercase letters, digits, "_", ".", ":" or "-", not "." or ".."`;
 export const DURATION_RULE = "must be a duration of at least 0 and at most a hundred years";
 export const INSTANT_RULE = "must be a valid Date from 1970 to 9999";
+/** Not every database can store such text, and none may change it silently. */
+export const CLEAN_RULE = "must be text without NUL and without lone surrogates";
 const range = ({ min, max }: { min: number; max: number }): string => `must be an integer from ${min} to ${max}`;
 
 /** True for a valid kind or queue name, by the rules of `limits.ts`. */
@@ -63,10 +68,30 @@ export function isName(
 
 export const isDuration = (ms: number): boolean => ms >= 0 && ms <= LONGEST_DURATION;
 
+const isClean = (text: unknown): boolean => typeof text === "string" && cleanText(text) === text;
+
+const fits = (text: unknown, bytes: number): boolean => typeof text !== "string" || Buffer.byteLength(text) <= bytes;
+
 function isInstant(date: Date | null): boolean {
   if (date === null) return true;
-  const ms = date.getTime();
+  const ms = date instanceof Date ? date.getTime() : Number.NaN;
   return ms >= INSTANT.min && ms <= INSTANT.max;
+}
+
+/** @throws InvalidError naming `params.key` of every problem. */
+export function checkParams(params: Readonly<Record<string, JsonText>>): void {
+  const problems = new Problems();
+  for (const [key, value] of Object.entries(params)) {
+    problems.add(isClean(key), `params.${cutText(key, 100)}`, key, CLEAN_RULE);
+    problems.add(isJson(value), `params.${cutText(key, 100)}`, value, "must be JSON");
+    problems.add(
+      fits(value, JSON_MAX_BYTES),
+      `params.${cutText(key, 100)}`,
+      value,
+      `must be at most ${JSON_MAX_BYTES} bytes`,
+    );
+  }
+  problems.end("can't save");
 }
 
 /** @throws InvalidError */

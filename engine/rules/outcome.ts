@@ -2,7 +2,7 @@
 
 import { type HistoryEntry, type JobState, OUTCOME_STATES, type Outcome } from "../store.ts";
 import { historyEntry } from "./history.ts";
-import { JSON_MAX_BYTES } from "./limits.ts";
+import { JSON_MAX_BYTES, LONGEST_DURATION } from "./limits.ts";
 import { cutText } from "./text.ts";
 
 /** What an outcome makes of a job. Instants are milliseconds since 1970. */
@@ -26,14 +26,19 @@ export function refusal(outcome: Outcome): string | null {
   if (!(OUTCOME_STATES as readonly string[]).includes(outcome.state)) {
     return `state must be one of ${OUTCOME_STATES.join(", ")}, got ${cutText(String(outcome.state), 50)}`;
   }
+  if (outcome.state === "scheduled" && !(outcome.delay <= LONGEST_DURATION)) {
+    return `delay must be at most a hundred years, got ${outcome.delay} ms`;
+  }
   if (outcome.output !== null) {
-    if (Buffer.byteLength(outcome.output) > JSON_MAX_BYTES) return `output must be at most ${JSON_MAX_BYTES} bytes`;
     if (!isJson(outcome.output)) return "output must be JSON";
+    if (Buffer.byteLength(outcome.output) > JSON_MAX_BYTES) return `output must be at most ${JSON_MAX_BYTES} bytes`;
   }
   return null;
 }
 
-export function isJson(text: string): boolean {
+/** True for JSON that every database gives back as it was: lone surrogates may stand in it only as escapes. */
+export function isJson(text: unknown): text is string {
+  if (typeof text !== "string" || !text.isWellFormed()) return false;
   try {
     JSON.parse(text);
     return true;
@@ -64,7 +69,7 @@ export function settle(
   return {
     state,
     attempt,
-    runAt: waits ? now + (state === "scheduled" ? outcome.delay : 0) : job.runAt,
+    runAt: waits ? now + (state === "scheduled" ? Math.ceil(outcome.delay) : 0) : job.runAt,
     finalizedAt: waits ? null : now,
     entry: reason === null ? null : historyEntry({ ...outcome, reason }, state, job.attempt, server, now),
     output: state === "succeeded" || state === "deleted" ? outcome.output : null,

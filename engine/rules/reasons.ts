@@ -17,10 +17,8 @@ export const REASONS = [
   "rejected",
   /** Handed back by a stopping server. */
   "shutdown",
-  /** Claimed, but the server never heard of it: a lost reply. Handed back. */
+  /** Held by a living server that does not run it: the claim's reply was lost, or the server had fenced itself. Handed back. */
   "lost",
-  /** Handed back by a server that could not prove that it held the job. */
-  "fenced",
   /** Its server was declared dead. */
   "orphaned",
   /** By an operator. */

@@ -1,9 +1,9 @@
 /** Which state a job is in when it is, or becomes, ready. All instants are the store's, in milliseconds since 1970. */
 import type { JobFilter, JobState, NewJob } from "../store.ts";
 
-/** When a new job is due: its `runAt`, or `delay` after now. A past instant is kept as it was given. */
+/** When a new job is due: its `runAt`, or `delay` (whole milliseconds, rounded up) after now. A past instant is kept as it was given. */
 export function dueAt(job: Pick<NewJob, "runAt" | "delay">, now: number): number {
-  return job.runAt === null ? now + Math.max(job.delay, 0) : job.runAt.getTime();
+  return job.runAt === null ? now + Math.ceil(Math.max(job.delay, 0)) : job.runAt.getTime();
 }
 
 /** State of a job that is not held back by anything but its time. */

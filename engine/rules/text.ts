@@ -8,7 +8,7 @@ export function cleanText(text: string): string {
 /** `text`, cleaned and cut to at most `maxBytes` of UTF-8 without splitting a character. */
 export function cutText(text: string, maxBytes: number): string {
   // Even at four bytes a UTF-16 unit nothing beyond maxBytes units can stay, so a huge text is never scanned whole.
-  const clean = cleanText(text.length > maxBytes * 2 ? text.slice(0, maxBytes * 2) : text);
+  const clean = cleanText(head(text, maxBytes * 2));
   if (clean.length * 3 <= maxBytes || Buffer.byteLength(clean) <= maxBytes) return clean;
   const bytes = Buffer.from(clean).subarray(0, maxBytes);
   // A cut in the middle of a character decodes to U+FFFD; find the last whole one instead.
@@ -20,21 +20,28 @@ export function cutText(text: string, maxBytes: number): string {
   return bytes.subarray(0, Math.max(whole, 0)).toString("utf8");
 }
 
-/** A value as short readable text for an error message. */
+/** The first `units` UTF-16 units, one less where that would cut a surrogate pair in two. */
+function head(text: string, units: number): string {
+  if (text.length <= units) return text;
+  const cutsPair = (text.charCodeAt(units - 1) & 0xfc00) === 0xd800 && (text.charCodeAt(units) & 0xfc00) === 0xdc00;
+  return text.slice(0, cutsPair ? units - 1 : units);
+}
+
+/** A value, whatever it is, as short readable text for an error message. Never throws. */
 export function shown(value: unknown): string {
-  return cutText(describe(value), 100);
+  try {
+    return cutText(describe(value), 100);
+  } catch {
+    // A getter, a proxy or a `toJSON` of its own that throws, a cycle, or nesting too deep for the stack.
+    return typeof value === "function" ? "a function" : "an unreadable object";
+  }
 }
 
 function describe(value: unknown): string {
-  try {
-    if (typeof value === "string") return JSON.stringify(value.length > 100 ? value.slice(0, 100) : value);
-    if (typeof value === "bigint") return `${value}n`;
-    if (typeof value === "function") return "a function";
-    if (value instanceof Date) return Number.isNaN(value.getTime()) ? "an invalid Date" : value.toISOString();
-    if (typeof value === "object" && value !== null)
-      return JSON.stringify(value) ?? Object.prototype.toString.call(value);
-    return String(value);
-  } catch {
-    return Object.prototype.toString.call(value);
-  }
+  if (typeof value === "string") return JSON.stringify(head(value, 100));
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value === "function") return "a function";
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? "an invalid Date" : value.toISOString();
+  if (typeof value === "object" && value !== null) return JSON.stringify(value) ?? "an object";
+  return String(value);
 }

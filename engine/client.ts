@@ -1,0 +1,268 @@
+/** The client: adds jobs, and looks after those that are there. */
+import type { Duration } from "./duration.ts";
+import { type EnqueueOptions, newJob, newJobs } from "./enqueue.ts";
+import { InvalidError, StoreError } from "./errors.ts";
+import type { JobDefinition, JobSpec } from "./job.ts";
+import { KIND_RULE, QUEUE_RULE } from "./rules/check.ts";
+import { KIND, LONGEST_DURATION, PAGE, QUEUE } from "./rules/limits.ts";
+import { shown } from "./rules/text.ts";
+import { type Runtime, systemRuntime } from "./runtime.ts";
+import {
+  type Counts,
+  type InsertedJob,
+  JOB_STATES,
+  type JobFilter,
+  type JobId,
+  type JobQuery,
+  type NewJob,
+  type QueueRecord,
+  type SeriesPoint,
+  type ServerRecord,
+  type Store,
+} from "./store.ts";
+import { Checker, copyArray, hasMethods, Problems, readInteger, readName } from "./validate.ts";
+import { type JobView, viewJob } from "./view.ts";
+
+export type { EnqueueOptions } from "./enqueue.ts";
+export type { JobView } from "./view.ts";
+
+/**
+ * Runs around every insert: may look at the jobs, pass changed ones on to `next`, and look at the results, one for each
+ * job. The first given is the outermost.
+ */
+export type EnqueueInterceptor = (
+  jobs: readonly NewJob[],
+  next: (jobs: readonly NewJob[]) => Promise<InsertedJob[]>,
+) => Promise<InsertedJob[]>;
+
+export interface ClientOptions {
+  readonly interceptors?: readonly EnqueueInterceptor[];
+  /** Default: the real clock and timers. */
+  readonly runtime?: Runtime;
+}
+
+/** Which jobs: one id, several, or all that match every field of a filter, which needs `ids` or `state`. */
+export type JobSelection = JobId | readonly JobId[] | JobFilter;
+
+export interface SeriesOptions {
+  readonly from: Date;
+  readonly to: Date;
+  /** Width of a bucket: whole minutes, for example `"1h"`. */
+  readonly step: Duration;
+}
+
+export interface JobViewPage {
+  readonly jobs: readonly JobView[];
+  /** Null = no more. With a tag a page may be short, or empty, while more follow. */
+  readonly next: string | null;
+}
+
+type Insert = (jobs: readonly NewJob[]) => Promise<InsertedJob[]>;
+
+/**
+ * Any number of clients may use one store, and a server needs none. Every method throws `InvalidError` before anything is
+ * done when its arguments are wrong, and `StoreError` when the database fails.
+ */
+export class Client {
+  readonly #store: Store;
+  readonly #runtime: Runtime;
+  readonly #insert: Insert;
+
+  /** @throws InvalidError */
+  constructor(store: Store, options: ClientOptions = {}) {
+    const check = new Checker("can't make a client", options, ["interceptors", "runtime"]);
+    if (!hasMethods(store, ["insert", "job", "jobs"])) check.problems.add("store", store, "must be a store");
+    const interceptors = check.array("interceptors") ?? [];
+    for (const [index, interceptor] of interceptors.entries()) {
+      if (typeof interceptor === "function") continue;
+      check.problems.add(`interceptors[${index}]`, interceptor, "must be a function");
+    }
+    this.#runtime = check.object<Runtime>("runtime", ["turn"]) ?? systemRuntime;
+    check.end();
+    this.#store = store;
+    this.#insert = (interceptors as EnqueueInterceptor[]).reduceRight<Insert>(
+      (next, interceptor) => oneResultEach("an interceptor", (jobs) => interceptor(jobs, next)),
+      oneResultEach("the store", (jobs) => store.insert(jobs)),
+    );
+  }
+
+  /**
+   * Adds a job; it runs as soon as a server with a handler for its kind is free. The args are stored as they are given
+   * (as JSON, at most 1 MiB), after the definition's schema has accepted them.
+   */
+  async enqueue<Input, Args, Output>(
+    definition: JobDefinition<Input, Args, Output>,
+    args: NoInfer<Input>,
+    options?: EnqueueOptions,
+  ): Promise<JobId> {
+    const job = await newJob("can't enqueue", definition, args, options);
+    const [inserted] = await this.#insert([job]);
+    return (inserted as InsertedJob).id;
+  }
+
+  /**
+   * Adds jobs made by `JobDefinition.spec`, all or none, with ids that grow in the order given. The event loop is given
+   * free while many are checked, so neither the array nor any args may be changed before this resolves.
+   */
+  async enqueueMany(specs: readonly JobSpec[]): Promise<InsertedJob[]> {
+    const what = "can't enqueue";
+    const list = copyArray(specs);
+    if (list === null) throw invalid(what, "specs", specs, "must be an array");
+    if (list.length === 0) return [];
+    return this.#insert(await newJobs(what, list, this.#runtime));
+  }
+
+  /** Null when there is no such job, or no longer. */
+  async get(id: JobId): Promise<JobView | null> {
+    const problems = new Problems();
+    readInteger(problems, "id", id, IDS);
+    problems.end("can't get the job");
+    const record = await this.#store.job(id);
+    return record && viewJob(record);
+  }
+
+  /**
+   * One page of the jobs of a state. Orders: scheduled by time due; enqueued by priority, then id; processing newest
+   * first; succeeded, failed and deleted by when they ended, latest first.
+   */
+  async list(query: JobQuery): Promise<JobViewPage> {
+    const { jobs, next } = await this.#store.jobs(readQuery(query));
+    return { jobs: jobs.map(viewJob), next };
+  }
+
+  /**
+   * Deletes jobs that have not ended; running ones are asked to stop and end as deleted unless they succeed. Returns how
+   * many it deleted or newly asked to stop; ids that don't exist count nothing.
+   */
+  async delete(jobs: JobSelection): Promise<number> {
+    const filter = readSelection("can't delete jobs", jobs);
+    return filter.ids?.length === 0 ? 0 : this.#store.delete(filter);
+  }
+
+  /**
+   * Makes failed, scheduled, succeeded and deleted jobs ready to run now; others are passed over. All but scheduled ones
+   * start over with all their attempts. Returns how many.
+   */
+  async requeue(jobs: JobSelection): Promise<number> {
+    const filter = readSelection("can't requeue jobs", jobs);
+    return filter.ids?.length === 0 ? 0 : this.#store.requeue(filter);
+  }
+
+  /** No job of the queue is started from now on, on any server. Twice is fine. */
+  async pauseQueue(queue: string): Promise<void> {
+    checkQueue("can't pause the queue", queue);
+    await this.#store.pauseQueue(queue);
+  }
+
+  /** Ends a pause. Twice is fine. */
+  async resumeQueue(queue: string): Promise<void> {
+    checkQueue("can't resume the queue", queue);
+    await this.#store.resumeQueue(queue);
+  }
+
+  /** Jobs by state. */
+  async counts(): Promise<Counts> {
+    return this.#store.counts();
+  }
+
+  /** What ended when: non-empty buckets, ascending, from the one that holds `from` up to, and without, the minute of `to`. */
+  async series(options: SeriesOptions): Promise<SeriesPoint[]> {
+    const check = new Checker("can't read the series", options, ["from", "to", "step"]);
+    check.required("from", "to", "step");
+    const from = check.date("from");
+    const to = check.date("to");
+    const step = check.duration("step", { min: MINUTE, max: LONGEST_DURATION, default: MINUTE });
+    if (step % MINUTE !== 0) check.refuse("step", "must be whole minutes");
+    check.end();
+    return this.#store.series({ from: from as Date, to: to as Date, step });
+  }
+
+  /** All servers that are, or were lately, registered, by id. */
+  async servers(): Promise<ServerRecord[]> {
+    return this.#store.servers();
+  }
+
+  /** By name: every queue that has jobs which have not ended, is paused or is served. */
+  async queues(): Promise<QueueRecord[]> {
+    return this.#store.queues();
+  }
+}
+
+const IDS = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
+const MINUTE = 60_000;
+
+function oneResultEach(who: string, insert: Insert): Insert {
+  return async (jobs) => {
+    const inserted = await insert(jobs);
+    if (inserted?.length === jobs.length) return inserted;
+    throw new StoreError("store_failed", `${who} gave ${inserted?.length ?? "no"} results for ${jobs.length} jobs`);
+  };
+}
+
+function invalid(what: string, field: string, value: unknown, rule: string): InvalidError {
+  return new InvalidError(what, [{ field, value: shown(value), rule }]);
+}
+
+function checkQueue(what: string, queue: unknown): void {
+  const problems = new Problems();
+  readName(problems, "queue", queue, QUEUE, QUEUE_RULE);
+  problems.end(what);
+}
+
+const FILTERS = ["ids", "state", "queue", "kind"] as const satisfies readonly (keyof JobFilter)[];
+
+function readSelection(what: string, selection: unknown): JobFilter {
+  const problems = new Problems();
+  const list = typeof selection === "number" ? [selection] : copyArray(selection);
+  const filter = list === null ? readFilter(what, selection, problems) : { ids: readIds(problems, list) };
+  problems.end(what);
+  return filter;
+}
+
+function readFilter(what: string, selection: unknown, problems: Problems): JobFilter {
+  if (typeof selection !== "object" || selection === null) {
+    throw invalid(what, "jobs", selection, "must be an id, an array of ids or a filter");
+  }
+  const check = new Checker(what, selection, FILTERS, { path: "", problems });
+  if (problems.count === 0 && !check.has("ids") && !check.has("state")) {
+    problems.add("filter", selection, "must have ids or a state");
+  }
+  const list = check.array("ids");
+  const state = check.oneOf("state", JOB_STATES);
+  const queue = check.name("queue", QUEUE, QUEUE_RULE);
+  const kind = check.name("kind", KIND, KIND_RULE);
+  return {
+    ...(list && { ids: readIds(problems, list) }),
+    ...(state && { state }),
+    ...(queue !== undefined && { queue }),
+    ...(kind !== undefined && { kind }),
+  };
+}
+
+/** Each once. */
+function readIds(problems: Problems, list: readonly unknown[]): JobId[] {
+  const ids = list.map((id, index) => readInteger(problems, `ids[${index}]`, id, IDS) ?? 0);
+  return [...new Set(ids)];
+}
+
+const QUERY = ["state", "queue", "kind", "tag", "limit", "cursor"] as const satisfies readonly (keyof JobQuery)[];
+
+function readQuery(query: unknown): JobQuery {
+  const check = new Checker("can't list jobs", query, QUERY);
+  check.required("state");
+  const state = check.oneOf("state", JOB_STATES) ?? "enqueued";
+  const queue = check.name("queue", QUEUE, QUEUE_RULE);
+  const kind = check.name("kind", KIND, KIND_RULE);
+  const tag = check.text("tag");
+  const limit = check.integer("limit", { min: 1, max: Number.MAX_SAFE_INTEGER, default: PAGE.default });
+  const cursor = check.text("cursor");
+  check.end();
+  return {
+    state,
+    limit,
+    ...(queue !== undefined && { queue }),
+    ...(kind !== undefined && { kind }),
+    ...(tag !== undefined && { tag }),
+    ...(cursor !== undefined && { cursor }),
+  };
+}

@@ -1,0 +1,196 @@
+/** From what a user enqueues to what the store inserts. */
+import type { Duration } from "./duration.ts";
+import { type AnyJobDefinition, JobDefinition, JobSpec, type ResolvedJobOptions } from "./job.ts";
+import { tryEncodeJson } from "./json.ts";
+import { QUEUE_RULE } from "./rules/check.ts";
+import { ATTEMPTS, LONGEST_DURATION, META, PRIORITY, QUEUE, TAGS, TITLE_MAX_BYTES } from "./rules/limits.ts";
+import { serializeError } from "./rules/serialize-error.ts";
+import { cutText } from "./rules/text.ts";
+import type { Runtime } from "./runtime.ts";
+import { checkArgs } from "./schema.ts";
+import type { NewJob } from "./store.ts";
+import { Checker, Problems, readText } from "./validate.ts";
+
+/** What may be said of one job; whatever is left out is as its definition says. */
+export interface EnqueueOptions {
+  readonly queue?: string;
+  /** Higher runs first; an integer from -32768 to 32767. */
+  readonly priority?: number;
+  /** From now; negative counts as 0, at most a hundred years. Default 0. Not together with `runAt`. */
+  readonly delay?: Duration;
+  /** From 1970 to 9999; an instant that is past means now. */
+  readonly runAt?: Date;
+  /** An integer from 1 to 32767. */
+  readonly maxAttempts?: number;
+  /** For one attempt, at least 1ms; false = none. */
+  readonly timeout?: Duration | false;
+  /** An attempt that would start after this instant deletes the job instead. */
+  readonly deadline?: Date;
+  /** What lists show instead of the kind; cut to 200 bytes. */
+  readonly title?: string;
+  /** At most 32 different ones, each of 1 to 64 bytes. */
+  readonly tags?: readonly string[];
+  /** At most 64 keys; keys and values together at most 16 KiB. */
+  readonly meta?: Readonly<Record<string, string>>;
+}
+
+const ENQUEUE_OPTIONS = [
+  "queue",
+  "priority",
+  "delay",
+  "runAt",
+  "maxAttempts",
+  "timeout",
+  "deadline",
+  "title",
+  "tags",
+  "meta",
+] as const satisfies readonly (keyof EnqueueOptions)[];
+
+type OptionsChecker = Checker<(typeof ENQUEUE_OPTIONS)[number]>;
+
+/** The event loop is given free after this many jobs or characters of args. */
+const SLICE = { jobs: 1_000, characters: 1_000_000 } as const;
+
+/** @throws InvalidError naming everything that is wrong, for example `delay` */
+export async function newJob(
+  what: string,
+  definition: AnyJobDefinition,
+  args: unknown,
+  options: EnqueueOptions | undefined,
+): Promise<NewJob> {
+  const place: Place = { what, path: "", problems: new Problems() };
+  if (!JobDefinition.is(definition)) place.problems.add("definition", definition, "must be what defineJob returned");
+  place.problems.end(what);
+  const { job, pending } = prepare(place, definition, args, options);
+  await pending;
+  place.problems.end(what);
+  return job;
+}
+
+/** @throws InvalidError naming everything that is wrong with all jobs, for example `jobs[3].delay` */
+export async function newJobs(what: string, specs: readonly unknown[], runtime: Runtime): Promise<NewJob[]> {
+  const problems = new Problems();
+  const jobs: NewJob[] = [];
+  let pending: (Promise<void> | undefined)[] = [];
+  let characters = 0;
+  for (const [index, spec] of specs.entries()) {
+    const path = `jobs[${index}]`;
+    if (JobSpec.is(spec)) {
+      const prepared = prepare({ what, path, problems }, spec.definition, spec.args, spec.options);
+      jobs.push(prepared.job);
+      pending.push(prepared.pending);
+      characters += prepared.job.args.length;
+    } else problems.add(path, spec, "must be made by the spec method of a job definition");
+    if (index % SLICE.jobs < SLICE.jobs - 1 && characters < SLICE.characters) continue;
+    await Promise.all(pending);
+    await runtime.turn();
+    pending = [];
+    characters = 0;
+  }
+  await Promise.all(pending);
+  problems.end(what);
+  return jobs;
+}
+
+/** Which job is being prepared, and where its problems go. */
+interface Place {
+  readonly what: string;
+  /** For example `jobs[3]`; empty when there is only one job. */
+  readonly path: string;
+  readonly problems: Problems;
+}
+
+/** The job, to be used only if no problem was added; `pending` is an asynchronous schema at work, which may add some. */
+function prepare(
+  place: Place,
+  definition: AnyJobDefinition,
+  args: unknown,
+  options: EnqueueOptions | undefined,
+): { readonly job: NewJob; readonly pending: Promise<void> | undefined } {
+  const { problems } = place;
+  const { kind, schema, options: general } = definition;
+  const { queue, priority, maxAttempts } = general;
+  const check = options === undefined ? null : new Checker(place.what, options, ENQUEUE_OPTIONS, place);
+  const field = fieldOf(place, "args");
+  const { json, problem } = tryEncodeJson(args, field);
+  if (problem !== null) problems.push(problem);
+  const title = readTitle(place, check, definition, args);
+  const job: NewJob = {
+    ...{ kind, queue, priority, maxAttempts, args: json ?? "", title },
+    ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {} },
+  };
+  const pending = json !== null && schema !== null ? checkArgs(problems, field, schema, json) : undefined;
+  return { job: check === null ? job : { ...job, ...readOptions(check, general) }, pending: pending ?? undefined };
+}
+
+/** What the options say; what they leave out is as in `general`. */
+function readOptions(check: OptionsChecker, general: ResolvedJobOptions): Omit<NewJob, "kind" | "args" | "title"> {
+  if (check.has("delay") && check.has("runAt")) check.refuse("runAt", "can't be given together with delay");
+  return {
+    queue: check.name("queue", QUEUE, QUEUE_RULE, { default: general.queue }),
+    priority: check.integer("priority", { ...PRIORITY, default: general.priority }),
+    maxAttempts: check.integer("maxAttempts", { ...ATTEMPTS, default: general.maxAttempts }),
+    timeout: check.duration("timeout", { min: 1, max: LONGEST_DURATION, off: 0, default: null }),
+    delay: Math.max(check.duration("delay", { min: Number.NEGATIVE_INFINITY, max: LONGEST_DURATION, default: 0 }), 0),
+    runAt: check.date("runAt") ?? null,
+    deadline: check.date("deadline") ?? null,
+    tags: readTags(check),
+    meta: readMeta(check),
+  };
+}
+
+/** Shown only, so a long one is cut and an empty one is none. */
+function readTitle(
+  place: Place,
+  check: OptionsChecker | null,
+  definition: AnyJobDefinition,
+  args: unknown,
+): string | null {
+  const title = check?.has("title") ? check.value("title") : makeTitle(place, definition.options.title, args);
+  if (title === null || title === undefined) return null;
+  if (typeof title === "string") return cutText(title, TITLE_MAX_BYTES) || null;
+  place.problems.add(fieldOf(place, "title"), title, "must be a string");
+  return null;
+}
+
+function makeTitle(place: Place, title: ResolvedJobOptions["title"], args: unknown): unknown {
+  if (typeof title !== "function") return title;
+  try {
+    return title(args as never);
+  } catch (error) {
+    const { error: text } = serializeError(error);
+    place.problems.add(fieldOf(place, "args"), args, `must be such that a title can be made of it (${text})`);
+    return null;
+  }
+}
+
+function fieldOf({ path }: Place, name: string): string {
+  return path === "" ? name : `${path}.${name}`;
+}
+
+function readTags(check: OptionsChecker): string[] {
+  const given = check.array("tags") ?? [];
+  const tags = new Set<string>();
+  for (const [index, value] of given.entries()) {
+    const field = `${check.field("tags")}[${index}]`;
+    const tag = readText(check.problems, field, value, { maxBytes: TAGS.maxBytes });
+    if (tag !== undefined) tags.add(tag);
+  }
+  if (tags.size > TAGS.max) check.refuse("tags", `must be at most ${TAGS.max} different ones`);
+  return [...tags];
+}
+
+function readMeta(check: OptionsChecker): Record<string, string> {
+  const given = check.record("meta");
+  if (given === undefined) return {};
+  if (given.keys.length > META.maxKeys) check.refuse("meta", `must have at most ${META.maxKeys} keys`);
+  const entries = given.keys.slice(0, META.maxKeys).map((key) => {
+    readText(check.problems, `a key of ${check.field("meta")}`, key);
+    return [key, given.text(key, { empty: true, default: "" })] as const;
+  });
+  const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key) + Buffer.byteLength(value), 0);
+  if (bytes > META.maxBytes) check.refuse("meta", `must be at most ${META.maxBytes} bytes, keys and values together`);
+  // Defines each key as the object's own, whatever its name.
+  return Object.fromEntries(entries);
+}

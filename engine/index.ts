@@ -1,0 +1,112 @@
+/** All that `import … from "kiln"` gives. */
+
+// -------------------------------------------------------------------------------------------------------------- define
+
+export type { Duration } from "./duration.ts";
+export {
+  type AnyJobDefinition,
+  defineJob,
+  type Handler,
+  type HandlerContext,
+  type HandlerFunction,
+  type HandlerInterceptor,
+  type Job,
+  type JobDefinition,
+  type JobOptions,
+  type JobSpec,
+} from "./job.ts";
+export { type Backoff, constant, defaultBackoff, delays, exponential, snooze } from "./retry.ts";
+
+// -------------------------------------------------------------------------------------------- enqueue and administrate
+
+export {
+  Client,
+  type ClientOptions,
+  type EnqueueInterceptor,
+  type EnqueueOptions,
+  type JobSelection,
+  type JobView,
+  type JobViewPage,
+  type SeriesOptions,
+} from "./client.ts";
+
+// ----------------------------------------------------------------------------------------------------------------- run
+
+export type { Logger } from "./logger.ts";
+export type { HandlerRun, PoolConfig, ServerConfig } from "./server/config.ts";
+export type { DroppedEvent, ServerEvent, TransitionEvent } from "./server/events.ts";
+export type { Health } from "./server/health.ts";
+export { Server } from "./server/server.ts";
+export type { ServerStats } from "./server/stats.ts";
+
+// -------------------------------------------------------------------------------------------------------------- errors
+
+export {
+  CancelledError,
+  ClaimLostError,
+  ConflictError,
+  DeadlineError,
+  FencedError,
+  InvalidError,
+  KilnError,
+  NotFoundError,
+  PermanentError,
+  type Problem,
+  ShutdownError,
+  SnoozeError,
+  StallError,
+  StoreError,
+  type StoreErrorCode,
+  TimeoutError,
+} from "./errors.ts";
+
+// ----------------------------------------------------------------------------------------------- read and write stores
+
+export { REASONS, type Reason } from "./rules/reasons.ts";
+export {
+  ARCHIVED_STATES,
+  type ArchivedState,
+  type Beat,
+  type BeatReply,
+  type ClaimedJob,
+  type ClaimQuery,
+  type ClaimReply,
+  type Counts,
+  type FinishResult,
+  type HistoryEntry,
+  type InsertedJob,
+  JOB_STATES,
+  type JobFields,
+  type JobFilter,
+  type JobId,
+  type JobPage,
+  type JobQuery,
+  type JobRecord,
+  type JobRef,
+  type JobState,
+  type JsonText,
+  type LeadQuery,
+  type LeadReply,
+  type Lease,
+  type NewJob,
+  type Orphan,
+  OUTCOME_STATES,
+  type Outcome,
+  type OutcomeState,
+  type PruneQuery,
+  type QueueRecord,
+  type Retention,
+  type SeriesPoint,
+  type SeriesQuery,
+  type ServerInfo,
+  type ServerRecord,
+  type Store,
+  type StoreCapabilities,
+  type StoreEvent,
+  type StoreListener,
+} from "./store.ts";
+
+// --------------------------------------------------------------------------------------------------------- environment
+
+export { type CancelTimer, type Host, type Runtime, type StopSignal, systemRuntime } from "./runtime.ts";
+export { VERSION } from "./version.ts";

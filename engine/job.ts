@@ -1,0 +1,247 @@
+/** Jobs as users define them, and what their handlers are given. */
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import type { Client } from "./client.ts";
+import type { Duration } from "./duration.ts";
+import type { EnqueueOptions } from "./enqueue.ts";
+import { InvalidError } from "./errors.ts";
+import type { Decoded } from "./json.ts";
+import type { Logger } from "./logger.ts";
+import type { Backoff } from "./retry.ts";
+import { KIND_RULE, QUEUE_RULE } from "./rules/check.ts";
+import { ATTEMPTS, KIND, LONGEST_DURATION, PRIORITY, QUEUE } from "./rules/limits.ts";
+import { shown } from "./rules/text.ts";
+import { isSchema } from "./schema.ts";
+import type { JobId } from "./store.ts";
+import { Checker, Problems, readName } from "./validate.ts";
+
+export const DEFAULT_QUEUE = "default";
+export const DEFAULT_MAX_ATTEMPTS = 10;
+
+/** How all jobs of a kind behave, unless a call of `enqueue` says otherwise. */
+export interface JobOptions<Input = unknown> {
+  /** Default `"default"`. */
+  readonly queue?: string;
+  /** Higher runs first; an integer from -32768 to 32767, default 0. */
+  readonly priority?: number;
+  /** An integer from 1 to 32767, default 10. */
+  readonly maxAttempts?: number;
+  /** How long a failed job waits. Default: the server's, which is `defaultBackoff`. */
+  readonly backoff?: Backoff;
+  /** For one attempt, at least 1ms; false = none. Default: the server's, which is 30m. */
+  readonly timeout?: Duration | false;
+  /** An attempt that gives no sign of life for so long is aborted and retried; at least 1ms. Default: no such check. */
+  readonly stallTimeout?: Duration;
+  /** What lists show instead of the kind, cut to 200 bytes; may be made of the args. Default: none. */
+  readonly title?: string | ((args: Input) => string);
+}
+
+/** `JobOptions` with all durations in milliseconds and all defaults filled in. */
+export interface ResolvedJobOptions {
+  readonly queue: string;
+  readonly priority: number;
+  readonly maxAttempts: number;
+  /** Null = the server's. */
+  readonly backoff: Backoff | null;
+  /** 0 = none, null = the server's. */
+  readonly timeout: number | null;
+  /** Null = none. */
+  readonly stallTimeout: number | null;
+  readonly title: string | ((args: never) => string) | null;
+}
+
+/** A `JobDefinition` of whatever types. */
+export interface AnyJobDefinition {
+  readonly kind: string;
+  readonly options: ResolvedJobOptions;
+  readonly schema: StandardSchemaV1 | null;
+}
+
+/** A job while it runs. */
+export interface Job<Args = unknown> {
+  readonly id: JobId;
+  readonly kind: string;
+  readonly queue: string;
+  readonly args: Args;
+  readonly priority: number;
+  /** Number of this attempt, from 1. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly createdAt: Date;
+  /** When it became due. */
+  readonly runAt: Date;
+  readonly deadline: Date | null;
+  readonly title: string | null;
+  readonly tags: readonly string[];
+  readonly meta: Readonly<Record<string, string>>;
+
+  /** A checkpoint that this or an earlier attempt saved with `setParam`; undefined when there is none. */
+  param<Value = unknown>(key: string): Value | undefined;
+  /**
+   * Saves a checkpoint, a JSON value of at most 1 MiB; resolves when it is stored. Also a sign of life.
+   * @throws ClaimLostError when this attempt no longer holds the job; InvalidError when the value is not JSON
+   */
+  setParam(key: string, value: unknown): Promise<void>;
+  /** Says that the handler is alive: starts `stallTimeout` anew. */
+  heartbeat(): void;
+}
+
+export interface HandlerContext {
+  /**
+   * Aborts when the attempt should end. Its `reason` says why: `CancelledError`, `TimeoutError`, `StallError`,
+   * `ShutdownError` or `FencedError`.
+   */
+  readonly signal: AbortSignal;
+  /** For enqueueing more jobs. */
+  readonly client: Client;
+  /** The server's, with the job's kind, id and attempt added. */
+  readonly logger: Logger;
+}
+
+/**
+ * Does the job. What it returns is the job's output: JSON of at most 1 MiB, undefined = none. When it throws, the job is
+ * retried; `snooze`, `PermanentError` and `CancelledError` say otherwise.
+ */
+export type HandlerFunction<Args, Output> = (job: Job<Args>, context: HandlerContext) => Output | Promise<Output>;
+
+/** Runs around every handler; calls `next` once and returns what comes of it. The first given is the outermost. */
+export type HandlerInterceptor = (
+  job: Job<unknown>,
+  context: HandlerContext,
+  next: () => Promise<unknown>,
+) => Promise<unknown>;
+
+/** A handler together with the kind of job that it is for. Made by `JobDefinition.handler`. */
+export class Handler {
+  readonly definition: AnyJobDefinition;
+  readonly #run: (job: Job<never>, context: HandlerContext) => unknown;
+
+  constructor(definition: AnyJobDefinition, run: (job: Job<never>, context: HandlerContext) => unknown) {
+    this.definition = definition;
+    this.#run = run;
+    Object.freeze(this);
+  }
+
+  static is(value: unknown): value is Handler {
+    return typeof value === "object" && value !== null && #run in value;
+  }
+
+  /** Calls the handler's function. `job.args` must come from `decodeArgs` of `schema.ts`. */
+  async run(job: Job<unknown>, context: HandlerContext): Promise<unknown> {
+    return this.#run(job as Job<never>, context);
+  }
+}
+
+/** One job to enqueue, with args that fit its kind. Made by `JobDefinition.spec`. */
+export class JobSpec {
+  readonly definition: AnyJobDefinition;
+  readonly args: unknown;
+  readonly options: EnqueueOptions | undefined;
+  readonly #genuine = true;
+
+  constructor(definition: AnyJobDefinition, args: unknown, options: EnqueueOptions | undefined) {
+    this.definition = definition;
+    this.args = args;
+    this.options = options;
+  }
+
+  static is(value: unknown): value is JobSpec {
+    return typeof value === "object" && value !== null && #genuine in value;
+  }
+}
+
+/**
+ * A kind of job: its name, the type of its args and how it behaves. `Input` is what `enqueue` takes, `Args` what the
+ * handler gets (with a schema: after its transforms and defaults), `Output` what the handler returns.
+ */
+export class JobDefinition<Input, Args = Input, Output = unknown> implements AnyJobDefinition {
+  readonly kind: string;
+  readonly options: ResolvedJobOptions;
+  readonly schema: StandardSchemaV1 | null;
+  readonly #genuine = true;
+
+  /** Use `defineJob`. */
+  constructor(kind: string, options: ResolvedJobOptions, schema: StandardSchemaV1 | null) {
+    this.kind = kind;
+    this.options = Object.freeze(options);
+    this.schema = schema;
+    Object.freeze(this);
+  }
+
+  static is(value: unknown): value is AnyJobDefinition {
+    return typeof value === "object" && value !== null && #genuine in value;
+  }
+
+  /** Says what to do with jobs of this kind; goes into `ServerConfig.handlers`. @throws InvalidError */
+  handler(run: HandlerFunction<Args, Output>): Handler {
+    if (typeof run !== "function") {
+      throw new InvalidError(`bad handler of ${this.kind}`, [
+        { field: "handler", value: shown(run), rule: "must be a function" },
+      ]);
+    }
+    return new Handler(this, run);
+  }
+
+  /** One job for `Client.enqueueMany`, which also checks it. */
+  spec(args: Input, options?: EnqueueOptions): JobSpec {
+    return new JobSpec(this, args, options);
+  }
+}
+
+/**
+ * Defines a kind of job with a schema for its args (zod, valibot, arktype: anything that speaks Standard Schema).
+ * @throws InvalidError naming every bad option
+ */
+export function defineJob<Schema extends StandardSchemaV1, Output = unknown>(
+  kind: string,
+  options: JobOptions<StandardSchemaV1.InferInput<Schema>> & { readonly args: Schema },
+): JobDefinition<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>, Output>;
+/**
+ * Defines a kind of job by the type of its args alone; they are not checked, apart from being JSON. The handler gets them
+ * as they come back from JSON: a `Date`, for example, as a string. A job without args takes `{}`.
+ * @throws InvalidError naming every bad option
+ */
+export function defineJob<Args = Record<string, never>, Output = unknown>(
+  kind: string,
+  options?: JobOptions<Args> & { readonly args?: never },
+): JobDefinition<Args, Decoded<Args>, Output>;
+export function defineJob(
+  kind: string,
+  options?: JobOptions<never> & { readonly args?: StandardSchemaV1 },
+): JobDefinition<unknown> {
+  const problems = new Problems();
+  readName(problems, "kind", kind, KIND, KIND_RULE);
+  const check = new Checker(`can't define job ${shown(kind)}`, options, JOB_OPTIONS, { path: "", problems });
+  const resolved: ResolvedJobOptions = {
+    queue: check.name("queue", QUEUE, QUEUE_RULE, { default: DEFAULT_QUEUE }),
+    priority: check.integer("priority", { ...PRIORITY, default: 0 }),
+    maxAttempts: check.integer("maxAttempts", { ...ATTEMPTS, default: DEFAULT_MAX_ATTEMPTS }),
+    backoff: check.function<Backoff>("backoff") ?? null,
+    timeout: check.duration("timeout", { min: 1, max: LONGEST_DURATION, off: 0, default: null }),
+    stallTimeout: check.duration("stallTimeout", { min: 1, max: LONGEST_DURATION, default: null }),
+    title: readTitle(check),
+  };
+  const schema = check.value("args");
+  if (schema !== undefined && !isSchema(schema))
+    check.refuse("args", "must be a Standard Schema (zod, valibot, arktype)");
+  check.end();
+  return new JobDefinition(kind, resolved, isSchema(schema) ? schema : null);
+}
+
+const JOB_OPTIONS = [
+  "args",
+  "queue",
+  "priority",
+  "maxAttempts",
+  "backoff",
+  "timeout",
+  "stallTimeout",
+  "title",
+] as const;
+
+function readTitle(check: Checker<(typeof JOB_OPTIONS)[number]>): ResolvedJobOptions["title"] {
+  const title = check.value("title");
+  if (title === undefined) return null;
+  if (typeof title === "string" || typeof title === "function") return title as ResolvedJobOptions["title"];
+  check.refuse("title", "must be a string or a function of the args");
+  return null;
+}

@@ -1,0 +1,166 @@
+/**
+ * One run of one claimed job:
+ *
+ *     running ──handler returns or throws──────────────────→ ended
+ *        └──abort(reason)──→ aborted ──returns or throws───→ ended
+ *                               └──killGrace passes────────→ ended (abandoned: what the handler still does is ignored)
+ *
+ * Only `abort` and `#end` move it. Whatever a handler does, `run` resolves.
+ */
+import type { Client } from "../client.ts";
+import { type InvalidError, type KilnError, StallError, TimeoutError } from "../errors.ts";
+import type { Handler, HandlerContext, HandlerInterceptor } from "../job.ts";
+import { encodeJson } from "../json.ts";
+import type { Logger } from "../logger.ts";
+import type { AttemptEnd } from "../rules/classify.ts";
+import type { CancelTimer, Runtime } from "../runtime.ts";
+import { decodeArgs } from "../schema.ts";
+import type { ClaimedJob, Store } from "../store.ts";
+import { jobLogger, runningJob } from "./running-job.ts";
+
+export interface AttemptDeps {
+  readonly runtime: Runtime;
+  readonly store: Store;
+  readonly client: Client;
+  readonly logger: Logger;
+  readonly interceptors: readonly HandlerInterceptor[];
+  /** Milliseconds that an aborted handler gets to return. */
+  readonly killGrace: number;
+  /** Milliseconds for jobs and kinds that name no timeout; 0 = none. */
+  readonly timeout: number;
+}
+
+export class Attempt {
+  readonly job: ClaimedJob;
+  /** Number of the last heartbeat that was sent before this attempt was known here. */
+  readonly knownSince: number;
+  readonly #deps: AttemptDeps;
+  readonly #handler: Handler | undefined;
+  readonly #abort = new AbortController();
+  readonly #timers = new Map<"timeout" | "stall" | "grace", CancelTimer>();
+  #resolve: ((end: AttemptEnd) => void) | null = null;
+  #ended = false;
+  #abandoned = false;
+  #lastSign = 0;
+
+  constructor(deps: AttemptDeps, handler: Handler | undefined, job: ClaimedJob, knownSince: number) {
+    this.#deps = deps;
+    this.#handler = handler;
+    this.job = job;
+    this.knownSince = knownSince;
+  }
+
+  /** `run` has, or is about to have, its result. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** The handler ignored its abort signal and was given up. */
+  get abandoned(): boolean {
+    return this.#abandoned;
+  }
+
+  /** Why the signal was aborted, or undefined. */
+  get abortedBy(): unknown {
+    return this.#abort.signal.reason;
+  }
+
+  /** Runs the handler and resolves with how that ended. Once. */
+  async run(): Promise<AttemptEnd> {
+    const { job } = this;
+    const handler = this.#handler;
+    if (handler === undefined) return this.#skip({ type: "unhandled" });
+    if (job.deadline !== null && job.attemptedAt > job.deadline) return this.#skip({ type: "expired" });
+    const end = new Promise<AttemptEnd>((resolve) => {
+      this.#resolve = resolve;
+    });
+    const { timeout, stallTimeout } = handler.definition.options;
+    this.#armTimeout(job.timeout ?? timeout ?? this.#deps.timeout);
+    if (stallTimeout !== null) this.#watchForStall(stallTimeout);
+    this.#call(handler).then(
+      (output) => this.#settle(returned(output)),
+      (error: unknown) => this.#settle({ type: "threw", error, abortedBy: this.abortedBy }),
+    );
+    return end;
+  }
+
+  /** Asks the handler to stop: its signal is aborted with `reason`. False = it has ended or was asked before. */
+  abort(reason: KilnError): boolean {
+    if (this.#ended || this.#abort.signal.aborted) return false;
+    const { killGrace, runtime } = this.#deps;
+    // Set first: a listener of the signal may end the attempt at once.
+    this.#timers.set(
+      "grace",
+      runtime.timer(killGrace, () => this.#abandon(reason)),
+    );
+    this.#abort.abort(reason);
+    return true;
+  }
+
+  #skip(end: AttemptEnd): AttemptEnd {
+    this.#ended = true;
+    return end;
+  }
+
+  async #call(handler: Handler): Promise<unknown> {
+    const { runtime, store, client, logger, interceptors } = this.#deps;
+    const { signal } = this.#abort;
+    const args = await decodeArgs(handler.definition, this.job.args);
+    const job = runningJob(this.job, args, { runtime, store, signal, onSign: () => this.#sign() });
+    const context: HandlerContext = { signal, client, logger: jobLogger(logger, this.job) };
+    const call = (index: number): Promise<unknown> => {
+      const interceptor = interceptors[index];
+      if (interceptor === undefined) return handler.run(job, context);
+      return interceptor(job, context, () => call(index + 1));
+    };
+    return call(0);
+  }
+
+  #settle(end: AttemptEnd): void {
+    this.#ended = true;
+    for (const cancel of this.#timers.values()) cancel();
+    this.#timers.clear();
+    this.#resolve?.(end);
+  }
+
+  #abandon(reason: KilnError): void {
+    this.#abandoned = true;
+    const error = new Error(`the handler ignored its abort signal for ${this.#deps.killGrace} ms and was abandoned`, {
+      cause: reason,
+    });
+    this.#settle({ type: "threw", error, abortedBy: reason });
+  }
+
+  #armTimeout(ms: number): void {
+    if (ms === 0) return;
+    const fire = (): void => {
+      this.abort(new TimeoutError(`timed out after ${ms} ms`));
+    };
+    this.#timers.set("timeout", this.#deps.runtime.timer(ms, fire));
+  }
+
+  #sign(): void {
+    this.#lastSign = this.#deps.runtime.monotonic();
+  }
+
+  /** One timer for the whole attempt: when it fires it is set again for what is left since the last sign of life. */
+  #watchForStall(ms: number): void {
+    const { runtime } = this.#deps;
+    this.#sign();
+    const look = (): void => {
+      const left = this.#lastSign + ms - runtime.monotonic();
+      if (left > 0) this.#timers.set("stall", runtime.timer(left, look));
+      else this.abort(new StallError(`no sign of life for ${ms} ms`));
+    };
+    this.#timers.set("stall", runtime.timer(ms, look));
+  }
+}
+
+function returned(output: unknown): AttemptEnd {
+  if (output === undefined) return { type: "returned", output: null, refusal: null };
+  try {
+    return { type: "returned", output: encodeJson(output, "can't store the output", "output"), refusal: null };
+  } catch (error) {
+    return { type: "returned", output: null, refusal: (error as InvalidError).message };
+  }
+}

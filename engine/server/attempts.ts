@@ -1,0 +1,41 @@
+/** All attempts of this server, from the claim until the store has decided on their outcome. */
+import type { JobId, JobRef } from "../store.ts";
+import type { Attempt } from "./attempt.ts";
+
+export class Attempts implements Iterable<Attempt> {
+  /** By id, then by claim: a job may be claimed anew while an abandoned handler of an earlier claim still settles. */
+  readonly #byId = new Map<JobId, Attempt[]>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  add(attempt: Attempt): void {
+    const { id } = attempt.job;
+    const others = this.#byId.get(id);
+    if (others) others.push(attempt);
+    else this.#byId.set(id, [attempt]);
+    this.#size += 1;
+  }
+
+  remove(attempt: Attempt): void {
+    const { id } = attempt.job;
+    const left = (this.#byId.get(id) ?? []).filter((other) => other !== attempt);
+    if (left.length > 0) this.#byId.set(id, left);
+    else this.#byId.delete(id);
+    this.#size -= 1;
+  }
+
+  get(ref: JobRef): Attempt | undefined {
+    return this.#byId.get(ref.id)?.find((attempt) => attempt.job.claim === ref.claim);
+  }
+
+  has(id: JobId): boolean {
+    return this.#byId.has(id);
+  }
+
+  *[Symbol.iterator](): Iterator<Attempt> {
+    for (const attempts of this.#byId.values()) yield* attempts;
+  }
+}

@@ -1,0 +1,67 @@
+/** The job as its handler sees it. */
+import { sleep, withDeadline } from "../async.ts";
+import { StoreError } from "../errors.ts";
+import type { Job } from "../job.ts";
+import { decodeJson, encodeJson } from "../json.ts";
+import type { Logger } from "../logger.ts";
+import type { Runtime } from "../runtime.ts";
+import type { ClaimedJob, JsonText, Store } from "../store.ts";
+
+export interface RunningJobDeps {
+  readonly runtime: Runtime;
+  readonly store: Store;
+  readonly signal: AbortSignal;
+  /** The handler showed a sign of life. */
+  readonly onSign: () => void;
+}
+
+const DEADLINE = 15_000;
+const RETRY_FIRST = 100;
+const RETRY_LONGEST = 5_000;
+
+export function runningJob(claimed: ClaimedJob, args: unknown, deps: RunningJobDeps): Job<unknown> {
+  const { id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta } = claimed;
+  const params = new Map<string, JsonText>(Object.entries(claimed.params));
+  return {
+    ...{ id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta },
+    args,
+    param<Value>(key: string) {
+      const json = params.get(key);
+      return json === undefined ? undefined : (decodeJson(json) as Value);
+    },
+    async setParam(key, value) {
+      deps.onSign();
+      const json = encodeJson(value, "can't save the checkpoint", `params.${key}`);
+      await saveParam(claimed, key, json, deps);
+      params.set(key, json);
+    },
+    heartbeat: deps.onSign,
+  };
+}
+
+/** Saves until the store has answered: a checkpoint is safe to send again, and a passing fault is no reason to fail a job. */
+async function saveParam(claimed: ClaimedJob, key: string, json: JsonText, deps: RunningJobDeps): Promise<void> {
+  const { runtime, store, signal } = deps;
+  const { id, claim } = claimed;
+  for (let delay = RETRY_FIRST; ; delay = Math.min(delay * 2, RETRY_LONGEST)) {
+    try {
+      // A computed key, so that a param may have any name.
+      return await withDeadline(runtime, "setParams", DEADLINE, () => store.setParams({ id, claim }, { [key]: json }));
+    } catch (error) {
+      const passing = error instanceof StoreError && error.retryable;
+      if (!passing || signal.aborted) throw error;
+    }
+    await sleep(runtime, delay, signal);
+  }
+}
+
+/** The server's logger, which says of each line which job it is about. */
+export function jobLogger(logger: Logger, { id, kind, attempt }: ClaimedJob): Logger {
+  const job = { job: id, kind, attempt };
+  return {
+    debug: (message, fields) => logger.debug(message, { ...job, ...fields }),
+    info: (message, fields) => logger.info(message, { ...job, ...fields }),
+    warn: (message, fields) => logger.warn(message, { ...job, ...fields }),
+    error: (message, fields) => logger.error(message, { ...job, ...fields }),
+  };
+}

@@ -1,0 +1,68 @@
+/** What operators do. */
+import { checkFilter } from "../../rules/check.ts";
+import { appendHistory, historyEntry } from "../../rules/history.ts";
+import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts } from "../../rules/state.ts";
+import type { HistoryEntry, JobFilter, JobState } from "../../store.ts";
+import { change, type Data, type Row, tally } from "./data.ts";
+
+/** Named `deleteJobs` because `delete` is a word of the language. */
+export function deleteJobs(data: Data, filter: JobFilter): number {
+  const now = data.runtime.now();
+  const ended = matching(data, filter, DELETABLE);
+  const running = matching(data, filter, ["processing"]).filter((row) => !row.cancelRequested);
+  for (const row of ended) {
+    const history = historyWith(row, "deleted", row.attempt, "deleted", now);
+    change(data, row, { state: "deleted", finalizedAt: now, history });
+    tally(data, "deleted", now);
+  }
+  for (const row of running) {
+    row.cancelRequested = true;
+    data.wake.emit({ type: "cancel", id: row.id });
+  }
+  return ended.length + running.length;
+}
+
+export function requeue(data: Data, filter: JobFilter): number {
+  const now = data.runtime.now();
+  const rows = matching(data, filter, REQUEUEABLE);
+  for (const row of rows) {
+    change(data, row, {
+      ...requeuedAttempts(row.state, row.attempt, row.maxAttempts),
+      state: "enqueued",
+      runAt: now,
+      finalizedAt: null,
+      output: null,
+      history: historyWith(row, "enqueued", row.attempt, "requeued", now),
+    });
+  }
+  data.wake.emitReady(rows, now);
+  return rows.length;
+}
+
+/** Jobs in one of `states` that the filter names. A list, because the callers change what it was read from. */
+function matching(data: Data, filter: JobFilter, states: readonly JobState[]): Row[] {
+  checkFilter(filter);
+  const matches = (row: Row): boolean =>
+    (filter.queue === undefined || row.queue === filter.queue) &&
+    (filter.kind === undefined || row.kind === filter.kind);
+  const allowed = states.filter((state) => filterAllows(filter, state));
+  if (filter.ids === undefined) return allowed.flatMap((state) => [...data.byState[state]].filter(matches));
+  return [...new Set(filter.ids)].flatMap((id) => {
+    const row = data.jobs.get(id);
+    return row && allowed.includes(row.state) && matches(row) ? [row] : [];
+  });
+}
+
+function historyWith(row: Row, state: JobState, attempt: number, reason: string, now: number): HistoryEntry[] {
+  return appendHistory(row.history, historyEntry({ reason }, state, attempt, null, now));
+}
+
+export function pauseQueue(data: Data, queue: string): void {
+  data.paused.add(queue);
+  data.wake.emit({ type: "queue", queue });
+}
+
+export function resumeQueue(data: Data, queue: string): void {
+  data.paused.delete(queue);
+  data.wake.emit({ type: "queue", queue });
+}

@@ -1,0 +1,235 @@
+/** The tables of the memory store, and the few functions that keep their indexes right. */
+
+import type { Counter } from "../../rules/outcome.ts";
+import type { Runtime } from "../../runtime.ts";
+import {
+  ARCHIVED_STATES,
+  type ArchivedState,
+  type HistoryEntry,
+  JOB_STATES,
+  type JobFields,
+  type JobId,
+  type JobState,
+  type JsonText,
+  type ServerInfo,
+} from "../../store.ts";
+import { Heap, type Placed } from "./heap.ts";
+import type { Wake } from "./wake.ts";
+
+/**
+ * A job. Instants are milliseconds since 1970. What an index depends on is written by `change` only; tags, meta and params
+ * are frozen, so that they may be handed out as they are.
+ */
+export interface Row extends Placed {
+  readonly id: JobId;
+  readonly kind: string;
+  readonly queue: string;
+  readonly args: JsonText;
+  readonly priority: number;
+  readonly timeout: number | null;
+  readonly deadline: number | null;
+  readonly createdAt: number;
+  readonly title: string | null;
+  readonly tags: readonly string[];
+  readonly meta: Readonly<Record<string, string>>;
+  state: JobState;
+  claim: number;
+  attempt: number;
+  maxAttempts: number;
+  runAt: number;
+  attemptedAt: number | null;
+  finalizedAt: number | null;
+  server: string | null;
+  /** Of the claim call. */
+  sequence: number;
+  cancelRequested: boolean;
+  params: Readonly<Record<string, JsonText>>;
+  history: readonly HistoryEntry[];
+  output: JsonText | null;
+}
+
+/** The waiting jobs of one kind in one queue. */
+export interface Lane {
+  /** Enqueued, in the order in which they are claimed. */
+  readonly ready: Heap<Row>;
+  /** Scheduled, in the order in which they become due. */
+  readonly due: Heap<Row>;
+}
+
+export interface ServerRow {
+  readonly info: ServerInfo;
+  readonly startedAt: number;
+  heartbeatAt: number;
+  deadAt: number | null;
+  running: number;
+}
+
+export interface LeaseRow {
+  readonly holder: string;
+  readonly acquiredAt: number;
+  readonly expiresAt: number;
+}
+
+export type Tally = Record<Counter, number>;
+
+export interface Data {
+  readonly runtime: Runtime;
+  readonly wake: Wake;
+  readonly jobs: Map<JobId, Row>;
+  /** In the order in which they came to the state. */
+  readonly byState: Readonly<Record<JobState, Set<Row>>>;
+  /** By queue, then kind. */
+  readonly lanes: Map<string, Map<string, Lane>>;
+  /** Processing jobs by the server that claimed them. */
+  readonly held: Map<string, Set<Row>>;
+  readonly servers: Map<string, ServerRow>;
+  readonly leases: Map<string, LeaseRow>;
+  readonly paused: Set<string>;
+  /** Statistics by the start of their minute. */
+  readonly minutes: Map<number, Tally>;
+  /** All-time totals. */
+  readonly totals: Record<ArchivedState, number>;
+  /** Scheduled jobs that have had an attempt. */
+  retries: number;
+  lastId: JobId;
+}
+
+export function emptyData(runtime: Runtime, wake: Wake): Data {
+  return {
+    runtime,
+    wake,
+    jobs: new Map(),
+    byState: Object.fromEntries(JOB_STATES.map((state) => [state, new Set<Row>()])) as Record<JobState, Set<Row>>,
+    lanes: new Map(),
+    held: new Map(),
+    servers: new Map(),
+    leases: new Map(),
+    paused: new Set(),
+    minutes: new Map(),
+    totals: { succeeded: 0, deleted: 0 },
+    retries: 0,
+    lastId: 0,
+  };
+}
+
+export function addRow(data: Data, row: Row): void {
+  data.jobs.set(row.id, row);
+  enter(data, row);
+}
+
+/** Changes a job and moves it in every index. */
+export function change(data: Data, row: Row, to: Partial<Row>): void {
+  leave(data, row);
+  Object.assign(row, to);
+  enter(data, row);
+}
+
+export function removeRow(data: Data, row: Row): void {
+  leave(data, row);
+  data.jobs.delete(row.id);
+}
+
+function enter(data: Data, row: Row): void {
+  data.byState[row.state].add(row);
+  if (row.state === "enqueued") laneOf(data, row).ready.add(row);
+  if (row.state === "scheduled") laneOf(data, row).due.add(row);
+  if (row.state === "processing") heldBy(data, row.server ?? "").add(row);
+  if (isRetry(row)) data.retries += 1;
+}
+
+function leave(data: Data, row: Row): void {
+  data.byState[row.state].delete(row);
+  if (row.state === "enqueued") laneOf(data, row).ready.remove(row);
+  if (row.state === "scheduled") laneOf(data, row).due.remove(row);
+  if (row.state === "processing") letGo(data, row);
+  if (isRetry(row)) data.retries -= 1;
+}
+
+const isRetry = (row: Row): boolean => row.state === "scheduled" && row.attempt > 0;
+
+function laneOf(data: Data, row: Row): Lane {
+  const kinds = getOrAdd(data.lanes, row.queue, () => new Map<string, Lane>());
+  return getOrAdd(kinds, row.kind, () => ({ ready: new Heap(isMoreUrgent), due: new Heap(isDueBefore) }));
+}
+
+function getOrAdd<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
+  const found = map.get(key);
+  if (found !== undefined) return found;
+  const made = make();
+  map.set(key, made);
+  return made;
+}
+
+/** The order of claims within a queue: higher priority first, then the older job. */
+export function isMoreUrgent(a: Row, b: Row): boolean {
+  return a.priority !== b.priority ? a.priority > b.priority : a.id < b.id;
+}
+
+function isDueBefore(a: Row, b: Row): boolean {
+  return a.runAt !== b.runAt ? a.runAt < b.runAt : a.id < b.id;
+}
+
+function heldBy(data: Data, server: string): Set<Row> {
+  return getOrAdd(data.held, server, () => new Set());
+}
+
+function letGo(data: Data, row: Row): void {
+  const server = row.server ?? "";
+  const rows = heldBy(data, server);
+  rows.delete(row);
+  if (rows.size === 0) data.held.delete(server);
+}
+
+/** Moves the lane's due jobs, at most `limit`, to `enqueued`. Returns them. */
+export function promote(data: Data, lane: Lane, now: number, limit: number): Row[] {
+  const moved: Row[] = [];
+  while (moved.length < limit) {
+    const row = lane.due.first;
+    if (!row || row.runAt > now) break;
+    change(data, row, { state: "enqueued" });
+    moved.push(row);
+  }
+  return moved;
+}
+
+/** A server that may claim and beat. */
+export function livingServer(data: Data, id: string): ServerRow | null {
+  const server = data.servers.get(id);
+  return server && server.deadAt === null ? server : null;
+}
+
+const MINUTE = 60_000;
+
+/** Counts the end of an attempt, or of a job, in its minute and in the totals. */
+export function tally(data: Data, counter: Counter, now: number): void {
+  const minute = now - (now % MINUTE);
+  const counts = getOrAdd(data.minutes, minute, () => ({ succeeded: 0, failed: 0, deleted: 0, retried: 0 }));
+  counts[counter] += 1;
+  if (isArchived(counter)) data.totals[counter] += 1;
+}
+
+const isArchived = (state: string): state is ArchivedState => (ARCHIVED_STATES as readonly string[]).includes(state);
+
+export const toDate = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
+
+/** What claims and records have in common, with nothing in it that the store could be changed through. */
+export function fieldsOf(row: Row): JobFields {
+  return {
+    id: row.id,
+    claim: row.claim,
+    kind: row.kind,
+    queue: row.queue,
+    args: row.args,
+    priority: row.priority,
+    attempt: row.attempt,
+    maxAttempts: row.maxAttempts,
+    timeout: row.timeout,
+    runAt: new Date(row.runAt),
+    deadline: toDate(row.deadline),
+    createdAt: new Date(row.createdAt),
+    title: row.title,
+    tags: row.tags,
+    meta: row.meta,
+    params: row.params,
+  };
+}

@@ -1,0 +1,44 @@
+/** Writes for running jobs, each fenced by its claim. */
+import { ClaimLostError } from "../../errors.ts";
+import { checkParams } from "../../rules/check.ts";
+import { appendHistory } from "../../rules/history.ts";
+import { refusal, settle } from "../../rules/outcome.ts";
+import type { FinishResult, JobRef, JsonText, Outcome } from "../../store.ts";
+import { change, type Data, type Row, tally } from "./data.ts";
+
+export function finish(data: Data, server: string, outcomes: readonly Outcome[]): FinishResult[] {
+  const now = data.runtime.now();
+  const waiting: Row[] = [];
+  const results = outcomes.map((outcome): FinishResult => {
+    const rule = refusal(outcome);
+    if (rule !== null) return { status: "rejected", rule };
+    const row = heldRow(data, outcome);
+    if (!row) return { status: "stale" };
+    apply(data, row, outcome, server, now);
+    waiting.push(row);
+    return { status: "applied", state: row.state };
+  });
+  data.wake.emitReady(waiting, now);
+  return results;
+}
+
+function apply(data: Data, row: Row, outcome: Outcome, server: string, now: number): void {
+  const { counter, entry, ...settled } = settle(row, outcome, server, now);
+  const history = entry === null ? row.history : appendHistory(row.history, entry);
+  change(data, row, { ...settled, history, cancelRequested: false });
+  if (counter !== null) tally(data, counter, now);
+}
+
+/** The job if it is processing under this claim. */
+function heldRow(data: Data, ref: JobRef): Row | null {
+  const row = data.jobs.get(ref.id);
+  if (row?.state !== "processing") return null;
+  return row.claim === ref.claim || data.runtime.buggify("store.no-claim-check") ? row : null;
+}
+
+export function setParams(data: Data, ref: JobRef, params: Readonly<Record<string, JsonText>>): void {
+  checkParams(params);
+  const row = heldRow(data, ref);
+  if (!row) throw new ClaimLostError(`job ${ref.id} is not held by claim ${ref.claim}`);
+  row.params = Object.freeze({ ...row.params, ...params });
+}

@@ -1,0 +1,158 @@
+import { checkQuery, checkSeries } from "../../rules/check.ts";
+import { decodeCursor, encodeCursor } from "../../rules/cursor.ts";
+import { COUNT_CAP } from "../../rules/limits.ts";
+import { COUNTERS } from "../../rules/outcome.ts";
+import type {
+  Counts,
+  JobId,
+  JobPage,
+  JobQuery,
+  JobRecord,
+  JobState,
+  QueueRecord,
+  SeriesPoint,
+  SeriesQuery,
+  ServerRecord,
+} from "../../store.ts";
+import { type Data, fieldsOf, type Row, type ServerRow, type Tally, toDate } from "./data.ts";
+
+export function job(data: Data, id: JobId): JobRecord | null {
+  const row = data.jobs.get(id);
+  return row ? toRecord(row) : null;
+}
+
+function toRecord(row: Row): JobRecord {
+  return {
+    ...fieldsOf(row),
+    state: row.state,
+    attemptedAt: toDate(row.attemptedAt),
+    finalizedAt: toDate(row.finalizedAt),
+    server: row.server,
+    cancelRequested: row.cancelRequested,
+    history: row.history.map((entry) => ({ ...entry, at: new Date(entry.at) })),
+    output: row.output,
+  };
+}
+
+/** What pages of each state are sorted by, ascending. */
+const SORT_KEYS: Readonly<Record<JobState, (row: Row) => readonly [number, number] | readonly [number]>> = {
+  scheduled: (row) => [row.runAt, row.id],
+  enqueued: (row) => [-row.priority, row.id],
+  processing: (row) => [-row.id],
+  succeeded: newestFinalizedFirst,
+  failed: newestFinalizedFirst,
+  deleted: newestFinalizedFirst,
+};
+
+function newestFinalizedFirst(row: Row): readonly [number, number] {
+  return [-(row.finalizedAt ?? 0), -row.id];
+}
+
+function compareKeys(a: readonly number[], b: readonly number[]): number {
+  for (let i = 0; i < a.length; i++) {
+    const difference = (a[i] as number) - (b[i] as number);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+export function jobs(data: Data, query: JobQuery): JobPage {
+  const limit = checkQuery(query);
+  const keyOf = SORT_KEYS[query.state];
+  const after = query.cursor === undefined ? null : decodeCursor(query.cursor, query.state === "processing" ? 1 : 2);
+  const found: { readonly row: Row; readonly key: readonly number[] }[] = [];
+  for (const row of data.byState[query.state]) {
+    const key = keyOf(row);
+    if (matches(row, query) && (after === null || compareKeys(key, after) > 0)) found.push({ row, key });
+  }
+  const page = found.sort((a, b) => compareKeys(a.key, b.key)).slice(0, limit);
+  const last = page.at(-1);
+  return {
+    jobs: page.map(({ row }) => toRecord(row)),
+    next: last && found.length > page.length ? encodeCursor(last.key) : null,
+  };
+}
+
+function matches(row: Row, { queue, kind, tag }: JobQuery): boolean {
+  return (
+    (queue === undefined || row.queue === queue) &&
+    (kind === undefined || row.kind === kind) &&
+    (tag === undefined || row.tags.includes(tag))
+  );
+}
+
+export function counts(data: Data): Counts {
+  const live = (["scheduled", "enqueued", "processing", "failed"] as const).map((state) => data.byState[state].size);
+  const [scheduled = 0, enqueued = 0, processing = 0, failed = 0] = live.map(capped);
+  return {
+    scheduled,
+    enqueued,
+    processing,
+    failed,
+    retries: capped(data.retries),
+    ...data.totals,
+    capped: live.some((count) => count >= COUNT_CAP),
+  };
+}
+
+const capped = (count: number): number => Math.min(count, COUNT_CAP);
+
+export function series(data: Data, query: SeriesQuery): SeriesPoint[] {
+  const { from, to, step } = checkSeries(query);
+  const buckets = new Map<number, Tally>();
+  for (const [minute, counts] of data.minutes) {
+    if (minute < from || minute >= to) continue;
+    const start = minute - (minute % step);
+    const bucket = buckets.get(start);
+    if (!bucket) buckets.set(start, { ...counts });
+    else for (const counter of COUNTERS) bucket[counter] += counts[counter];
+  }
+  return [...buckets].sort(([a], [b]) => a - b).map(([start, counts]) => ({ at: new Date(start), ...counts }));
+}
+
+export function servers(data: Data): ServerRecord[] {
+  return [...data.servers.values()]
+    .map((server) => ({
+      ...server.info,
+      running: server.running,
+      startedAt: new Date(server.startedAt),
+      heartbeatAt: new Date(server.heartbeatAt),
+      deadAt: toDate(server.deadAt),
+    }))
+    .sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+type QueueTally = { -readonly [Field in "scheduled" | "enqueued" | "processing" | "failed"]: number } & {
+  oldest: number | null;
+};
+
+export function queues(data: Data): QueueRecord[] {
+  const now = data.runtime.now();
+  const found = new Map<string, QueueTally>();
+  const at = (name: string): QueueTally => {
+    const tally = found.get(name) ?? { scheduled: 0, enqueued: 0, processing: 0, failed: 0, oldest: null };
+    found.set(name, tally);
+    return tally;
+  };
+  for (const name of [...data.paused, ...servedQueues(data)]) at(name);
+  for (const state of ["scheduled", "enqueued", "processing", "failed"] as const) {
+    for (const row of data.byState[state]) {
+      const tally = at(row.queue);
+      tally[state] += 1;
+      if (state === "enqueued") tally.oldest = Math.min(row.runAt, tally.oldest ?? row.runAt);
+    }
+  }
+  return [...found]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, { oldest, ...tally }]) => ({
+      name,
+      paused: data.paused.has(name),
+      ...tally,
+      latency: oldest === null ? null : Math.max(now - oldest, 0),
+    }));
+}
+
+function servedQueues(data: Data): string[] {
+  const living = [...data.servers.values()].filter((server: ServerRow) => server.deadAt === null);
+  return living.flatMap((server) => [...server.info.queues]);
+}

@@ -1,0 +1,68 @@
+import { ARCHIVED_STATES, type PruneQuery } from "../../store.ts";
+import { type Data, promote, type Row, removeRow } from "./data.ts";
+
+export function sweep(data: Data, limit: number): number {
+  const now = data.runtime.now();
+  const moved: Row[] = [];
+  for (const kinds of data.lanes.values()) {
+    for (const lane of kinds.values()) moved.push(...promote(data, lane, now, limit - moved.length));
+  }
+  data.wake.emitReady(moved, now);
+  return moved.length;
+}
+
+export function prune(data: Data, query: PruneQuery): number {
+  const now = data.runtime.now();
+  let removed = 0;
+  for (const state of [...ARCHIVED_STATES, "failed"] as const) {
+    const kept = query[state];
+    if (kept !== null) removed += pruneJobs(data, data.byState[state], now - kept, query.limit);
+  }
+  dropEmptyLanes(data);
+  return (
+    removed + pruneServers(data, now - query.servers, query.limit) + foldMinutes(data, now - query.stats, query.limit)
+  );
+}
+
+/** Removes jobs that ended at `until` or before. */
+function pruneJobs(data: Data, rows: ReadonlySet<Row>, until: number, limit: number): number {
+  let removed = 0;
+  for (const row of rows) {
+    // The set is in order of ending, so that what follows has to be kept too.
+    if (removed === limit || (row.finalizedAt ?? 0) > until) break;
+    removeRow(data, row);
+    removed += 1;
+  }
+  return removed;
+}
+
+function pruneServers(data: Data, until: number, limit: number): number {
+  let removed = 0;
+  for (const [id, server] of data.servers) {
+    if (removed === limit) break;
+    if (server.heartbeatAt >= until) continue;
+    data.servers.delete(id);
+    removed += 1;
+  }
+  return removed;
+}
+
+/** The all-time totals are kept beside the minutes, so that a minute can simply go. */
+function foldMinutes(data: Data, until: number, limit: number): number {
+  let removed = 0;
+  for (const minute of data.minutes.keys()) {
+    if (removed === limit) break;
+    if (minute >= until) continue;
+    data.minutes.delete(minute);
+    removed += 1;
+  }
+  return removed;
+}
+
+/** Queues and kinds that come and go must not fill the memory. */
+function dropEmptyLanes(data: Data): void {
+  for (const [queue, kinds] of data.lanes) {
+    for (const [kind, { ready, due }] of kinds) if (ready.size + due.size === 0) kinds.delete(kind);
+    if (kinds.size === 0) data.lanes.delete(queue);
+  }
+}

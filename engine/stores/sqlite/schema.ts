@@ -1,0 +1,165 @@
+/**
+ * The tables, all named `kiln_…` because the file may be the application's own.
+ *
+ * Instants are whole milliseconds since 1970. What most jobs lack (tags, meta, params, history, …) is NULL, and long
+ * texts stand last in a row, so that reading the other columns never touches their pages.
+ */
+import { StoreError } from "../../errors.ts";
+import type { Connection, Transaction } from "./connection.ts";
+
+interface Migration {
+  readonly name: string;
+  readonly sql: string;
+}
+
+/**
+ * Live jobs (scheduled, enqueued, processing, failed) are in `kiln_jobs`, ended ones in `kiln_archive`. All indexes on
+ * live jobs are partial: a job is in those of its state alone, so that inserting a plain job writes one of them.
+ */
+const SPINE = `
+  CREATE TABLE kiln_jobs (
+    id               INTEGER PRIMARY KEY,
+    state            TEXT NOT NULL,
+    kind             TEXT NOT NULL,
+    queue            TEXT NOT NULL,
+    priority         INTEGER NOT NULL,
+    run_at           INTEGER NOT NULL,
+    attempt          INTEGER NOT NULL DEFAULT 0,
+    max_attempts     INTEGER NOT NULL,
+    claim            INTEGER NOT NULL DEFAULT 0,
+    claim_sequence   INTEGER NOT NULL DEFAULT 0,
+    server           TEXT,
+    cancel_requested INTEGER NOT NULL DEFAULT 0,
+    created_at       INTEGER NOT NULL,
+    attempted_at     INTEGER,
+    finalized_at     INTEGER,
+    deadline         INTEGER,
+    -- May have a fraction.
+    timeout          REAL,
+    title            TEXT,
+    tags             TEXT,
+    meta             TEXT,
+    params           TEXT,
+    history          TEXT,
+    args             TEXT NOT NULL
+  ) STRICT;
+
+  -- The order of claims: one lane for each kind of a queue. run_at is there for the latency of queues.
+  CREATE INDEX kiln_jobs_ready ON kiln_jobs (queue, kind, priority DESC, id, run_at) WHERE state = 'enqueued';
+  -- What a lane's jobs become due by.
+  CREATE INDEX kiln_jobs_due ON kiln_jobs (queue, kind, run_at, id) WHERE state = 'scheduled';
+  CREATE INDEX kiln_jobs_scheduled ON kiln_jobs (run_at, id, queue, kind) WHERE state = 'scheduled';
+  CREATE INDEX kiln_jobs_retries ON kiln_jobs (id) WHERE state = 'scheduled' AND attempt > 0;
+  -- The leases of each server.
+  CREATE INDEX kiln_jobs_held ON kiln_jobs (server, id) WHERE state = 'processing';
+  CREATE INDEX kiln_jobs_cancelling ON kiln_jobs (id) WHERE cancel_requested = 1;
+  CREATE INDEX kiln_jobs_failed ON kiln_jobs (finalized_at, id, queue, kind) WHERE state = 'failed';
+  CREATE INDEX kiln_jobs_failed_queue ON kiln_jobs (queue) WHERE state = 'failed';
+
+  CREATE TABLE kiln_archive (
+    id               INTEGER PRIMARY KEY,
+    state            TEXT NOT NULL,
+    kind             TEXT NOT NULL,
+    queue            TEXT NOT NULL,
+    priority         INTEGER NOT NULL,
+    run_at           INTEGER NOT NULL,
+    attempt          INTEGER NOT NULL,
+    max_attempts     INTEGER NOT NULL,
+    claim            INTEGER NOT NULL,
+    server           TEXT,
+    created_at       INTEGER NOT NULL,
+    attempted_at     INTEGER,
+    finalized_at     INTEGER NOT NULL,
+    deadline         INTEGER,
+    timeout          REAL,
+    title            TEXT,
+    tags             TEXT,
+    meta             TEXT,
+    params           TEXT,
+    history          TEXT,
+    args             TEXT NOT NULL,
+    output           TEXT
+  ) STRICT;
+  CREATE INDEX kiln_archive_ended ON kiln_archive (state, finalized_at, id);
+
+  -- jobs: the id given last, so that ids are never reused. ready: how often jobs became ready otherwise; other processes
+  -- watch both.
+  CREATE TABLE kiln_sequences (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  INSERT INTO kiln_sequences (name, value) VALUES ('jobs', 0), ('ready', 0);
+
+  -- How attempts ended, by the start of their minute. The row of minute -1 has the all-time totals.
+  CREATE TABLE kiln_stats (
+    minute    INTEGER NOT NULL,
+    server    TEXT NOT NULL,
+    succeeded INTEGER NOT NULL,
+    failed    INTEGER NOT NULL,
+    deleted   INTEGER NOT NULL,
+    retried   INTEGER NOT NULL,
+    PRIMARY KEY (minute, server)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE kiln_servers (
+    id           TEXT PRIMARY KEY,
+    hostname     TEXT NOT NULL,
+    pid          INTEGER NOT NULL,
+    version      TEXT NOT NULL,
+    queues       TEXT NOT NULL,
+    kinds        TEXT NOT NULL,
+    workers      INTEGER NOT NULL,
+    running      INTEGER NOT NULL DEFAULT 0,
+    dead_after   REAL NOT NULL,
+    started_at   INTEGER NOT NULL,
+    heartbeat_at INTEGER NOT NULL,
+    dead_at      INTEGER
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE kiln_leases (
+    name        TEXT PRIMARY KEY,
+    holder      TEXT NOT NULL,
+    acquired_at INTEGER NOT NULL,
+    expires_at  REAL NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE kiln_paused_queues (queue TEXT PRIMARY KEY, paused_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+`;
+
+/** Never changed once released; new ones are added at the end. A migration's number is its place, from 1. */
+const MIGRATIONS: readonly Migration[] = [{ name: "spine", sql: SPINE }];
+
+const LEDGER = `CREATE TABLE IF NOT EXISTS kiln_migrations
+  (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT`;
+
+/** @throws StoreError `store_newer`; the file is only read */
+export async function refuseNewer(db: Connection): Promise<void> {
+  await db.read(() => lastApplied(db));
+}
+
+/** Brings the tables up to date. Any number of processes may do so at once. @throws StoreError */
+export async function migrate(db: Connection): Promise<void> {
+  const last = await db.read(() => lastApplied(db));
+  for (const [index, migration] of MIGRATIONS.entries()) {
+    if (index + 1 > last) await db.write((tx) => apply(db, tx, index + 1, migration));
+  }
+}
+
+function apply(db: Connection, tx: Transaction, number: number, { name, sql }: Migration): void {
+  // Another process may have been here while this one waited for the lock.
+  if (lastApplied(db) >= number) return;
+  db.exec(LEDGER);
+  db.exec(sql);
+  db.run("INSERT INTO kiln_migrations (number, name, applied_at) VALUES (?, ?, ?)", number, name, tx.now);
+}
+
+/** Number of the last migration applied, 0 = none. */
+function lastApplied(db: Connection): number {
+  const ledger = db.get("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'kiln_migrations'");
+  if (!ledger) return 0;
+  const last = db.get<[number | null]>("SELECT max(number) FROM kiln_migrations")?.[0] ?? 0;
+  if (last > MIGRATIONS.length) {
+    throw new StoreError(
+      "store_newer",
+      `SQLite store ${db.path}: its schema has version ${last}, this kiln knows up to ${MIGRATIONS.length}; use a newer kiln`,
+    );
+  }
+  return last;
+}

@@ -1,0 +1,395 @@
+/**
+ * The one way in which options and arguments are checked: everything that is wrong is collected and thrown as one
+ * `InvalidError`, each problem with its field, its value and the rule that it breaks.
+ *
+ *     const check = new Checker("can't start server", config, ["pollInterval", "queues", "name"]);
+ *     const pollInterval = check.duration("pollInterval", { min: 10, max: 60_000, default: 1_000 });
+ *     const queues = check.record("queues");
+ *     const workers = queues?.keys.map((name) => queues.integer(name, { min: 1, max: 1_000, default: 1 }));
+ *     check.end();
+ *
+ * Each option is read once, and a value that can't be read is a problem like any other. After a problem a method gives
+ * its default back, so that checking goes on; `end` throws.
+ */
+import { isDate } from "node:util/types";
+import { formatDuration, parseDuration } from "./duration.ts";
+import { InvalidError, type Problem } from "./errors.ts";
+import { CLEAN_RULE, INSTANT_RULE, isName } from "./rules/check.ts";
+import { INSTANT, LONGEST_DURATION } from "./rules/limits.ts";
+import { cutText, shown } from "./rules/text.ts";
+
+/** More problems than this are counted, not shown. */
+const MAX_SHOWN = 20;
+/** Longer paths to a value are cut. */
+export const FIELD_MAX_BYTES = 200;
+
+/** Everything that is wrong with one call. */
+export class Problems {
+  readonly #shown: Problem[] = [];
+  #count = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Adds a problem that was found elsewhere. */
+  push(problem: Problem): void {
+    this.#count += 1;
+    if (this.#count <= MAX_SHOWN) this.#shown.push(problem);
+  }
+
+  /** `rule` continues a sentence that begins with the field, for example `must be a function`. */
+  add(field: string, value: unknown, rule: string): void {
+    if (this.#count >= MAX_SHOWN) this.#count += 1;
+    else this.push({ field: cutText(field, FIELD_MAX_BYTES), value: shown(value), rule });
+  }
+
+  /** The error that names them, or null when there are none; `what` says what can't be done. */
+  error(what: string): InvalidError | null {
+    if (this.#count === 0) return null;
+    const more = this.#count > MAX_SHOWN ? ` (the first ${MAX_SHOWN} of ${this.#count} problems)` : "";
+    return new InvalidError(`${what}${more}`, this.#shown);
+  }
+
+  /** @throws InvalidError when there are any */
+  end(what: string): void {
+    const error = this.error(what);
+    if (error !== null) throw error;
+  }
+}
+
+export interface Range {
+  readonly min: number;
+  readonly max: number;
+}
+
+export interface DurationRange extends Range {
+  /** Milliseconds that `false` stands for; without it `false` is refused. */
+  readonly off?: number;
+}
+
+export interface TextRule {
+  /** In UTF-8. Default: no limit. */
+  readonly maxBytes?: number;
+  /** Default false. */
+  readonly empty?: boolean;
+}
+
+export interface NameRule {
+  readonly maxBytes: number;
+  readonly pattern: RegExp;
+  readonly refused?: readonly string[];
+}
+
+/** Milliseconds; undefined, after adding a problem, when `value` is no duration of the range. */
+export function readDuration(
+  problems: Problems,
+  field: string,
+  value: unknown,
+  { min, max, off }: DurationRange,
+): number | undefined {
+  if (value === false && off !== undefined) return off;
+  const duration = parseDuration(value);
+  if (duration !== null && duration >= min && duration <= max) return duration;
+  const range = max >= LONGEST_DURATION ? `at least ${formatDuration(min)} and at most a hundred years` : "";
+  const bounds = range || `from ${formatDuration(min)} to ${formatDuration(max)}`;
+  const alternative = off === undefined ? "" : ", or false";
+  problems.add(field, value, `must be a duration, in ms or such as "30s", of ${bounds}${alternative}`);
+  return undefined;
+}
+
+export function readInteger(
+  problems: Problems,
+  field: string,
+  value: unknown,
+  { min, max }: Range,
+): number | undefined {
+  if (typeof value === "number" && Number.isInteger(value) && value >= min && value <= max) return value + 0;
+  problems.add(field, value, `must be an integer from ${min} to ${max}`);
+  return undefined;
+}
+
+/** A kind or queue name; `rule` and `words` are a pair such as `KIND` and `KIND_RULE`. */
+export function readName(
+  problems: Problems,
+  field: string,
+  value: unknown,
+  rule: NameRule,
+  words: string,
+): string | undefined {
+  if (isName(value, rule)) return value;
+  problems.add(field, value, words);
+  return undefined;
+}
+
+/** Text that every database can hold: without NUL and lone surrogates. */
+export function readText(
+  problems: Problems,
+  field: string,
+  value: unknown,
+  { maxBytes = Number.POSITIVE_INFINITY, empty = false }: TextRule = {},
+): string | undefined {
+  const fits =
+    typeof value === "string" &&
+    (empty || value !== "") &&
+    value.length <= maxBytes &&
+    Buffer.byteLength(value) <= maxBytes;
+  if (!fits) {
+    const size = maxBytes === Number.POSITIVE_INFINITY ? "" : ` of at most ${maxBytes} bytes`;
+    problems.add(field, value, `must be a${empty ? "" : " non-empty"} string${size}`);
+  } else if (value.includes("\u0000") || !value.isWellFormed()) {
+    problems.add(field, value, CLEAN_RULE);
+  } else return value;
+  return undefined;
+}
+
+/** A copy of the date. */
+export function readDate(problems: Problems, field: string, value: unknown): Date | undefined {
+  const time = isDate(value) ? Date.prototype.getTime.call(value) : Number.NaN;
+  if (time >= INSTANT.min && time <= INSTANT.max) return new Date(time);
+  problems.add(field, value, INSTANT_RULE);
+  return undefined;
+}
+
+/** Checks the fields of one object of options. */
+export class Checker<Field extends string> {
+  /** Names of the fields that have a value. */
+  readonly keys: readonly Field[];
+  readonly #what: string;
+  readonly #path: string;
+  readonly #problems: Problems;
+  readonly #values: ReadonlyMap<string, unknown>;
+
+  /**
+   * Unknown names in `options` are problems; undefined options have no values. With `within`, the checker is part of
+   * another and adds to its problems under a path such as `pools[0]`.
+   */
+  constructor(
+    what: string,
+    options: unknown,
+    fields: readonly Field[] | "any",
+    within: { readonly path: string; readonly problems: Problems } = { path: "", problems: new Problems() },
+  ) {
+    this.#what = what;
+    this.#path = within.path;
+    this.#problems = within.problems;
+    this.#values = this.#read(options, fields);
+    this.keys = [...this.#values.keys()] as Field[];
+  }
+
+  get problems(): Problems {
+    return this.#problems;
+  }
+
+  /** Where a field stands, for example `pools[0].workers`. */
+  field(name: string): string {
+    return this.#path === "" ? name : `${this.#path}.${name}`;
+  }
+
+  /** The value as it was given. */
+  value(field: Field): unknown {
+    return this.#values.get(field);
+  }
+
+  has(field: Field): boolean {
+    return this.#values.has(field);
+  }
+
+  /** Adds a problem with a field's value. */
+  refuse(field: Field, rule: string): void {
+    this.#problems.add(this.field(field), this.value(field), rule);
+  }
+
+  /** Adds a problem for each of the fields that has no value. */
+  required(...fields: readonly Field[]): void {
+    for (const field of fields) if (!this.has(field)) this.refuse(field, "is required");
+  }
+
+  duration<Default = undefined>(field: Field, rule: DurationRange & { readonly default?: Default }): number | Default {
+    return this.#or(field, rule.default, (value, path) => readDuration(this.#problems, path, value, rule));
+  }
+
+  integer<Default = undefined>(field: Field, rule: Range & { readonly default?: Default }): number | Default {
+    return this.#or(field, rule.default, (value, path) => readInteger(this.#problems, path, value, rule));
+  }
+
+  name<Default = undefined>(
+    field: Field,
+    rule: NameRule,
+    words: string,
+    { default: fallback }: { readonly default?: Default } = {},
+  ): string | Default {
+    return this.#or(field, fallback, (value, path) => readName(this.#problems, path, value, rule, words));
+  }
+
+  text<Default = undefined>(field: Field, rule: TextRule & { readonly default?: Default } = {}): string | Default {
+    return this.#or(field, rule.default, (value, path) => readText(this.#problems, path, value, rule));
+  }
+
+  date(field: Field): Date | undefined {
+    return this.#or(field, undefined, (value, path) => readDate(this.#problems, path, value));
+  }
+
+  boolean<Default = undefined>(field: Field, rule: { readonly default?: Default } = {}): boolean | Default {
+    return this.#or(field, rule.default, (value) =>
+      this.#accept<boolean>(field, typeof value === "boolean", "must be true or false"),
+    );
+  }
+
+  oneOf<Value extends string>(field: Field, values: readonly Value[]): Value | undefined {
+    return this.#or(field, undefined, (value) =>
+      this.#accept<Value>(field, (values as readonly unknown[]).includes(value), `must be one of ${values.join(", ")}`),
+    );
+  }
+
+  /** A function; `Signature` is the caller's word for it. */
+  function<Signature>(field: Field): Signature | undefined {
+    return this.#or(field, undefined, (value) =>
+      this.#accept<Signature>(field, typeof value === "function", "must be a function"),
+    );
+  }
+
+  /** An object with these methods; `Shape` is the caller's word for it. */
+  object<Shape>(field: Field, methods: readonly (keyof Shape & string)[]): Shape | undefined {
+    return this.#or(field, undefined, (value) =>
+      this.#accept<Shape>(field, hasMethods(value, methods), `must be an object with ${methods.join(", ")}`),
+    );
+  }
+
+  /** A copy of an array; the elements are the caller's to check, as `field(…)[index]`. */
+  array(field: Field): unknown[] | undefined {
+    return this.#or(field, undefined, (value) => {
+      const copy = copyArray(value);
+      if (copy === null) this.refuse(field, "must be an array");
+      return copy ?? undefined;
+    });
+  }
+
+  /** An object within, as a checker; without `fields` it may have any names, which are its `keys`. */
+  record<Inner extends string = string>(
+    field: Field,
+    fields: readonly Inner[] | "any" = "any",
+  ): Checker<Inner> | undefined {
+    return this.#or(field, undefined, (value, path) => {
+      return new Checker(this.#what, value, fields, { path, problems: this.#problems });
+    });
+  }
+
+  /** An array of objects that have these fields, each as a checker. */
+  items<Inner extends string>(field: Field, fields: readonly Inner[]): Checker<Inner>[] | undefined {
+    return this.array(field)?.map(
+      (item, index) =>
+        new Checker(this.#what, item ?? null, fields, {
+          path: `${this.field(field)}[${index}]`,
+          problems: this.#problems,
+        }),
+    );
+  }
+
+  /** @throws InvalidError when there was a problem. */
+  end(): void {
+    this.#problems.end(this.#what);
+  }
+
+  #accept<T>(field: Field, ok: boolean, rule: string): T | undefined {
+    if (ok) return this.value(field) as T;
+    this.refuse(field, rule);
+    return undefined;
+  }
+
+  #or<T, Default>(
+    field: Field,
+    fallback: Default | undefined,
+    parse: (value: unknown, path: string) => T | undefined,
+  ): T | Default {
+    const parsed = this.has(field) ? parse(this.value(field), this.field(field)) : undefined;
+    return parsed === undefined ? (fallback as Default) : parsed;
+  }
+
+  #read(options: unknown, fields: readonly Field[] | "any"): Map<string, unknown> {
+    const values = new Map<string, unknown>();
+    if (options === undefined) return values;
+    const names = namesOf(options);
+    if (names === null) {
+      this.#problems.add(this.#path || "options", options, "must be an object");
+      return values;
+    }
+    for (const name of fields === "any" ? names : fields) {
+      const value = read(options as object, name);
+      if (value === UNREADABLE) this.#problems.push({ field: this.field(name), value: "an error", rule: READABLE });
+      else if (value !== undefined) values.set(name, value);
+    }
+    if (fields !== "any") this.#refuseUnknown(options as object, names, fields);
+    return values;
+  }
+
+  #refuseUnknown(options: object, names: readonly string[], fields: readonly string[]): void {
+    const unknown = names.filter((name) => !fields.includes(name));
+    for (const name of unknown.slice(0, MAX_SHOWN)) {
+      const likely = closest(name, fields);
+      const hint = likely === null ? `(known are ${fields.join(", ")})` : `(did you mean ${likely}?)`;
+      const value = read(options, name);
+      this.#problems.add(this.field(name), value === UNREADABLE ? undefined : value, `is unknown ${hint}`);
+    }
+  }
+}
+
+/** The names of an object's own properties, or null when it is none, or an array, or can't be read. */
+function namesOf(value: unknown): string[] | null {
+  try {
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? Object.keys(value) : null;
+  } catch {
+    return null;
+  }
+}
+
+const UNREADABLE = Symbol("unreadable");
+const READABLE = "must be readable";
+
+function read(from: object, name: string): unknown {
+  try {
+    return Reflect.get(from, name);
+  } catch {
+    return UNREADABLE;
+  }
+}
+
+/** A copy, so that it is read once; null for anything but an array that can be read. */
+export function copyArray(value: unknown): unknown[] | null {
+  try {
+    return Array.isArray(value) ? Array.from(value) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** True for an object whose properties of these names are functions. */
+export function hasMethods(value: unknown, methods: readonly string[]): boolean {
+  return (
+    typeof value === "object" && value !== null && methods.every((name) => typeof read(value, name) === "function")
+  );
+}
+
+/** The known name that is most like `name`, or null when none is like it. */
+export function closest(name: string, known: readonly string[]): string | null {
+  const [best] = known
+    .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
+    .filter(({ candidate, distance }) => distance <= Math.max(1, Math.floor(candidate.length / 3)))
+    .sort((a, b) => a.distance - b.distance);
+  return best?.candidate ?? null;
+}
+
+/** How many letters must be added, removed or changed to make one text of the other (Levenshtein). */
+function editDistance(from: string, to: string): number {
+  if (Math.abs(from.length - to.length) > to.length) return Number.POSITIVE_INFINITY;
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= from.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j++) {
+      const change = (row[j - 1] as number) + (from[i - 1] === to[j - 1] ? 0 : 1);
+      next.push(Math.min(change, (row[j] as number) + 1, (next[j - 1] as number) + 1));
+    }
+    row = next;
+  }
+  return row[to.length] as number;
+}

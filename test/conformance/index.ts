@@ -1,0 +1,58 @@
+/**
+ * `kiln/conformance`: the promises of the `Store` contract as test cases for `node:test`. For anyone who writes a store:
+ *
+ *     conformance("my store", async () => {
+ *       const time = new VirtualTime(); // of kiln/testing
+ *       const store = await MyStore.open({ runtime: time.runtime() });
+ *       return { store, advance: (ms) => time.advance(ms), close: () => store.close() };
+ *     });
+ *
+ * A store conforms when every case passes; none is optional.
+ */
+import { describe, test } from "node:test";
+import { adminCases } from "./admin.ts";
+import { claimCases } from "./claim.ts";
+import { closeCases } from "./close.ts";
+import { coordinateCases } from "./coordinate.ts";
+import { finishCases } from "./finish.ts";
+import { insertCases } from "./insert.ts";
+import { inspectCases } from "./inspect.ts";
+import { maintainCases } from "./maintain.ts";
+import { notifyCases } from "./notify.ts";
+import { paramsCases } from "./params.ts";
+import type { Group, Harness } from "./support.ts";
+
+export type { Harness } from "./support.ts";
+
+const GROUPS: Readonly<Record<string, Group>> = {
+  insert: insertCases,
+  claim: claimCases,
+  finish: finishCases,
+  params: paramsCases,
+  coordinate: coordinateCases,
+  maintain: maintainCases,
+  admin: adminCases,
+  inspect: inspectCases,
+  notify: notifyCases,
+  close: closeCases,
+};
+
+/** Registers all cases under `name`. `open` is called once for each case and gives it a new, empty store. */
+export function conformance(name: string, open: () => Promise<Harness>): void {
+  describe(name, () => {
+    for (const [group, cases] of Object.entries(GROUPS)) {
+      describe(group, () => {
+        for (const [title, run] of Object.entries(cases)) {
+          test(title, async () => {
+            const harness = await open();
+            try {
+              await run(harness);
+            } finally {
+              await harness.close();
+            }
+          });
+        }
+      });
+    }
+  });
+}

@@ -1,0 +1,39 @@
+/** README.md shows a program: this runs it as it stands there. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+let dir: string;
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), "kiln-readme-"));
+  await mkdir(join(dir, "node_modules"));
+  await symlink(ROOT, join(dir, "node_modules/kiln"));
+  await writeFile(join(dir, "package.json"), '{ "type": "module" }');
+});
+after(() => rm(dir, { recursive: true, force: true }));
+
+test("the program in README.md runs its jobs and drains at SIGTERM", async () => {
+  const readme = await readFile(join(ROOT, "README.md"), "utf8");
+  const program = /^```ts\n(.*?)^```$/ms.exec(readme)?.[1] ?? assert.fail("README.md shows no program");
+  await writeFile(join(dir, "program.ts"), program);
+
+  const child = spawn(process.execPath, ["--conditions=kiln-source", "program.ts"], { cwd: dir, timeout: 20_000 });
+  let stdout = "";
+  let stderr = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    stderr += chunk;
+  });
+  child.stdout.on("data", (chunk: Buffer) => {
+    stdout += chunk;
+    if (stdout.split("\n").length > 2) child.kill("SIGTERM");
+  });
+  const [code, signal] = await new Promise<unknown[]>((resolve) => child.on("close", (...ended) => resolve(ended)));
+
+  assert.deepEqual({ code, signal, stderr }, { code: 0, signal: null, stderr: "" });
+  assert.equal(stdout, "mail to ada@example.com, attempt 1 of 12\nmail to grace@example.com, attempt 1 of 12\n");
+});
