@@ -39,7 +39,9 @@ export function withDeadline<T>(
     const cancel = runtime.timer(ms, () => {
       settle(() => reject(new DeadlineError(`${name} did not answer within ${ms} ms`)));
     });
-    call().then(
+    // A call that throws before it returns a promise must not leave the timer behind.
+    const answer = async (): Promise<T> => call();
+    answer().then(
       (value) => settle(() => resolve(value)) || late(value),
       (error: unknown) => settle(() => reject(error)),
     );
@@ -101,7 +103,9 @@ export class Background {
   }
 
   start(name: string, fn: () => Promise<void>): void {
-    const run = fn().catch((error: unknown) => this.#onError(name, error));
+    // Also what `fn` throws before it returns a promise is a failure of the work, not of whoever started it.
+    const call = async (): Promise<void> => fn();
+    const run = call().catch((error: unknown) => this.#onError(name, error));
     this.#running.add(run);
     void run.finally(() => this.#running.delete(run));
   }

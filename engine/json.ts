@@ -9,7 +9,7 @@ import { JSON_MAX_BYTES } from "./rules/limits.ts";
 import { serializeError } from "./rules/serialize-error.ts";
 import { cutText, shown } from "./rules/text.ts";
 import type { JsonText } from "./store.ts";
-import { FIELD_MAX_BYTES } from "./validate.ts";
+import { FIELD_MAX_BYTES, pathStep } from "./validate.ts";
 
 /** What a value of type `T` is after it was encoded and decoded. `never` marks what can't be encoded. */
 export type Decoded<T> = unknown extends T
@@ -243,12 +243,4 @@ function isEmptied(value: object): boolean {
 
 function kindOf(value: object): string {
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
-}
-
-const PLAIN_KEY = /^[A-Za-z_$][\w$]{0,60}$/;
-
-/** How a path goes on into a value: `.name`, `["another name"]` or `[3]`. */
-export function pathStep(key: string | number): string {
-  if (typeof key === "number") return `[${key}]`;
-  return PLAIN_KEY.test(key) ? `.${key}` : `[${shown(key)}]`;
 }

@@ -1,11 +1,11 @@
 /** Args against the schema of their kind, at enqueue and again before the handler. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { type InvalidError, PermanentError } from "./errors.ts";
+import { PermanentError } from "./errors.ts";
 import type { AnyJobDefinition } from "./job.ts";
-import { decodeJson, pathStep } from "./json.ts";
+import { decodeJson } from "./json.ts";
 import { serializeError } from "./rules/serialize-error.ts";
 import type { JsonText } from "./store.ts";
-import { Problems } from "./validate.ts";
+import { Problems, pathStep } from "./validate.ts";
 
 type Result = StandardSchemaV1.Result<unknown>;
 

@@ -23,6 +23,14 @@ const MAX_SHOWN = 20;
 /** Longer paths to a value are cut. */
 export const FIELD_MAX_BYTES = 200;
 
+const PLAIN_KEY = /^[A-Za-z_$][\w$]{0,60}$/;
+
+/** How a path goes on into a value: `.name`, `["another name"]` or `[3]`. */
+export function pathStep(key: string | number): string {
+  if (typeof key === "number") return `[${key}]`;
+  return PLAIN_KEY.test(key) ? `.${key}` : `[${shown(key)}]`;
+}
+
 /** Everything that is wrong with one call. */
 export class Problems {
   readonly #shown: Problem[] = [];
@@ -91,11 +99,14 @@ export function readDuration(
   if (value === false && off !== undefined) return off;
   const duration = parseDuration(value);
   if (duration !== null && duration >= min && duration <= max) return duration;
-  const range = max >= LONGEST_DURATION ? `at least ${formatDuration(min)} and at most a hundred years` : "";
-  const bounds = range || `from ${formatDuration(min)} to ${formatDuration(max)}`;
   const alternative = off === undefined ? "" : ", or false";
-  problems.add(field, value, `must be a duration, in ms or such as "30s", of ${bounds}${alternative}`);
+  problems.add(field, value, `must be a duration of ${boundsOf({ min, max })}, in ms or such as "30s"${alternative}`);
   return undefined;
+}
+
+function boundsOf({ min, max }: Range): string {
+  if (max < LONGEST_DURATION) return `${formatDuration(min)} to ${formatDuration(max)}`;
+  return `${min > 0 ? `at least ${formatDuration(min)} and ` : ""}at most a hundred years`;
 }
 
 export function readInteger(
@@ -183,7 +194,8 @@ export class Checker<Field extends string> {
 
   /** Where a field stands, for example `pools[0].workers`. */
   field(name: string): string {
-    return this.#path === "" ? name : `${this.#path}.${name}`;
+    const step = pathStep(name);
+    return this.#path === "" && step[0] === "." ? name : `${this.#path}${step}`;
   }
 
   /** The value as it was given. */

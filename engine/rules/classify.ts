@@ -56,7 +56,7 @@ function thrown(job: ClaimedJob, error: unknown, abortedBy: unknown, policy: Ret
   if (abortedBy instanceof ShutdownError) return outcome(job, "enqueued", "shutdown", { ...shown, refund: true });
   if (caused(error, PermanentError)) return outcome(job, "failed", "permanent", shown);
   const snooze = caused(error, SnoozeError);
-  if (snooze) return outcome(job, "scheduled", "snoozed", { delay: pause(snooze.delay), refund: true });
+  if (snooze) return outcome(job, "scheduled", "snoozed", { delay: pause(snooze), refund: true });
   if (job.attempt >= job.maxAttempts) return outcome(job, "failed", "exhausted", shown);
   return outcome(job, "scheduled", "retry", {
     ...shown,
@@ -71,9 +71,14 @@ function explained(error: unknown, abortedBy: unknown): unknown {
   return new Error(abortedBy.message, { cause: error });
 }
 
-/** A `SnoozeError` made by hand may hold anything. */
-function pause(delay: number): number {
-  return delay > 0 ? Math.ceil(Math.min(delay, LONGEST_DURATION)) : 0;
+/** A `SnoozeError` made by hand may hold anything, or throw when it is read. */
+function pause(snooze: SnoozeError): number {
+  try {
+    const delay: unknown = snooze.delay;
+    return typeof delay === "number" && delay > 0 ? Math.ceil(Math.min(delay, LONGEST_DURATION)) : 0;
+  } catch {
+    return 0;
+  }
 }
 
 function outcome(job: ClaimedJob, state: Outcome["state"], reason: Reason | null, rest: Partial<Outcome>): Outcome {

@@ -2,7 +2,8 @@
 
 /** Removes NULs and replaces lone surrogates by U+FFFD. */
 export function cleanText(text: string): string {
-  return text.replaceAll("\u0000", "").toWellFormed();
+  // In this order, because two lone surrogates with a NUL between them are not a character.
+  return text.toWellFormed().replaceAll("\u0000", "");
 }
 
 /** `text`, cleaned and cut to at most `maxBytes` of UTF-8 without splitting a character. */
@@ -37,11 +38,26 @@ export function shown(value: unknown): string {
   }
 }
 
-function describe(value: unknown): string {
+/** How much of an object is shown: an error message may be about a value without end. */
+const SHOWN = { items: 5, depth: 3 } as const;
+
+function describe(value: unknown, depth = 0): string {
   if (typeof value === "string") return JSON.stringify(head(value, 100));
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value === "function") return "a function";
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? "an invalid Date" : value.toISOString();
-  if (typeof value === "object" && value !== null) return JSON.stringify(value) ?? "an object";
+  if (typeof value === "object" && value !== null) return depth < SHOWN.depth ? describeObject(value, depth) : "…";
   return String(value);
+}
+
+function describeObject(value: object, depth: number): string {
+  if ("toJSON" in value && typeof value.toJSON === "function") return describe(value.toJSON(), depth + 1);
+  const list = Array.isArray(value);
+  const keys = list ? value.slice(0, SHOWN.items + 1).keys() : Object.keys(value).slice(0, SHOWN.items + 1);
+  const parts = [...keys].map((key, index) => {
+    if (index === SHOWN.items) return "…";
+    const part = describe(Reflect.get(value, key), depth + 1);
+    return list ? part : `${describe(key)}:${part}`;
+  });
+  return list ? `[${parts.join(",")}]` : `{${parts.join(",")}}`;
 }

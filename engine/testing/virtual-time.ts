@@ -161,6 +161,11 @@ export class VirtualRuntime implements Runtime {
     };
   }
 
+  /** Signal listeners that are registered. */
+  get listeners(): number {
+    return [...this.#signals.values()].reduce((sum, listeners) => sum + listeners.size, 0);
+  }
+
   /** Sends this process a signal. */
   signal(signal: StopSignal): void {
     for (const fn of [...(this.#signals.get(signal) ?? [])]) fn(signal);

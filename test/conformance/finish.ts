@@ -164,7 +164,10 @@ export const finishCases: Group = {
     assert.deepEqual([waiting.state, waiting.attempt, waiting.finalizedAt], ["scheduled", 1, null]);
     assertNear(waiting.runAt, before + HOUR, "runAt");
     const { state, attempt, reason, error } = at(waiting.history, 0);
-    assert.deepEqual({ state, attempt, reason, error }, { state: "scheduled", attempt: 1, reason: "retry", error: "no" });
+    assert.deepEqual(
+      { state, attempt, reason, error },
+      { state: "scheduled", attempt: 1, reason: "retry", error: "no" },
+    );
     assert.deepEqual(await claimIds(store, { queues: [job.queue] }), []);
     await advance(HOUR);
     const again = await claimOne(store, { queues: [job.queue] });
@@ -252,7 +255,10 @@ export const finishCases: Group = {
       numbers.map((n) => ({ attempt: n, reason: `retry ${n}`, error: `error ${n}` })),
     );
     const times = history.map((entry) => entry.at.getTime());
-    assert.deepEqual(times, [...times].sort((a, b) => a - b));
+    assert.deepEqual(
+      times,
+      [...times].sort((a, b) => a - b),
+    );
     const last = await claimOne(store);
     await end(store, last, "enqueued");
     assert.equal(at((await record(store, id)).history, -1).reason, "retry 20", "without a reason there is no entry");
@@ -372,7 +378,10 @@ export const finishCases: Group = {
       "s1",
       jobs.map((job, n) => outcome(job, at(ends, n % 3), { reason: "x" })),
     );
-    assert.deepEqual(results, jobs.map((_, n) => ({ status: "applied", state: at(ends, n % 3) })));
+    assert.deepEqual(
+      results,
+      jobs.map((_, n) => ({ status: "applied", state: at(ends, n % 3) })),
+    );
     const { enqueued, processing, succeeded, failed } = await store.counts();
     assert.deepEqual([enqueued, processing, succeeded, failed], [1_000, 0, 1_000, 1_000]);
   },

@@ -3,18 +3,7 @@ import assert from "node:assert/strict";
 import { JSON_MAX_BYTES } from "../../engine/rules/limits.ts";
 import type { JobRef, JsonText } from "../../engine/store.ts";
 import { HOSTILE_JSON, HOSTILE_TEXTS } from "./hostile.ts";
-import {
-  claimOne,
-  end,
-  type Group,
-  HOUR,
-  insertOne,
-  record,
-  refused,
-  register,
-  running,
-  snapshot,
-} from "./support.ts";
+import { claimOne, end, type Group, HOUR, insertOne, record, refused, register, running, snapshot } from "./support.ts";
 
 export const paramsCases: Group = {
   async SetMeta({ store }) {

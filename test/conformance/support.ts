@@ -101,10 +101,10 @@ export const claimIds = async (store: Store, fields: Partial<ClaimQuery> = {}): 
 export const claimOne = async (store: Store, fields: Partial<ClaimQuery> = {}): Promise<ClaimedJob> =>
   only(await claim(store, { limit: 1, ...fields }));
 
-/** A new job that is processing. */
+/** A new job that is processing, by default in queue `running`. Nothing else of its queue and kind may be ready. */
 export async function running(store: Store, fields: Partial<NewJob> = {}): Promise<ClaimedJob> {
   const id = await insertOne(store, { queue: "running", ...fields });
-  const job = await claimOne(store, { queues: [fields.queue ?? "running"] });
+  const job = await claimOne(store, { queues: [fields.queue ?? "running"], kinds: [fields.kind ?? "task"] });
   assert.equal(job.id, id);
   return job;
 }

@@ -59,8 +59,16 @@ export class Connection {
       throw new StoreError("store_failed", `SQLite store ${this.path}: write-ahead logging is not possible here`);
     }
     const level = durability === "full" ? "FULL" : "NORMAL";
-    await this.#retry(() => this.exec(`PRAGMA synchronous = ${level}; PRAGMA cache_size = -16000;
-      PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864`));
+    await this.#retry(() =>
+      this.exec(`PRAGMA synchronous = ${level}; PRAGMA cache_size = -16000;
+      PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864`),
+    );
+  }
+
+  /** The store's clock; milliseconds since 1970. @throws StoreError `store_closed` */
+  now(): number {
+    this.#refuseClosed();
+    return this.runtime.now();
   }
 
   /** The first row. For use inside `read` and `write`, like `all` and `run`. */

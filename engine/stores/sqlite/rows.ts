@@ -65,7 +65,10 @@ export function readRecords(db: Connection, table: JobTable, ids: readonly JobId
 }
 
 /** `rows`, whose first column is their id, in the order of `ids`. */
-export function inOrder<Row extends readonly [JobId, ...unknown[]]>(rows: readonly Row[], ids: readonly JobId[]): Row[] {
+export function inOrder<Row extends readonly [JobId, ...unknown[]]>(
+  rows: readonly Row[],
+  ids: readonly JobId[],
+): Row[] {
   const byId = new Map(rows.map((row) => [row[0], row]));
   return ids.flatMap((id) => {
     const row = byId.get(id);

@@ -1,0 +1,77 @@
+/** Database files to measure on, and the plain connection that stands for a bare loop. */
+import { copyFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
+
+export const QUEUE = "bench";
+
+/** How commits are kept in all measures: the default of the store. */
+export const DURABILITY = "full";
+
+export interface Seed {
+  readonly kinds: readonly string[];
+  readonly count: number;
+  /** Those of the jobs; they take turns. */
+  readonly priorities: readonly number[];
+}
+
+/** Jobs that are ready, one kind after the other, in one statement: a million through the store would take minutes. */
+const SEED = `
+  WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < :count)
+  INSERT INTO kiln_jobs (id, state, kind, queue, priority, run_at, max_attempts, created_at, args)
+  SELECT :first + i, 'enqueued', json_extract(:kinds, '$[' || (i % json_array_length(:kinds)) || ']'), :queue,
+    json_extract(:priorities, '$[' || (i % json_array_length(:priorities)) || ']'), :now, 10, :now, json_object('n', i)
+  FROM n`;
+
+/** Makes a file with the store's tables and with jobs that are ready, all in its main file: it may be copied. */
+export async function makeFile(path: string, seeds: readonly Seed[] = []): Promise<void> {
+  await (await SqliteStore.open({ path })).close();
+  const db = new DatabaseSync(path);
+  try {
+    for (const seed of seeds) insertSeed(db, seed);
+    db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  } finally {
+    db.close();
+  }
+}
+
+function insertSeed(db: DatabaseSync, { kinds, count, priorities }: Seed): void {
+  db.exec("BEGIN IMMEDIATE");
+  const ids = db.prepare("UPDATE kiln_sequences SET value = value + ? WHERE name = 'jobs' RETURNING value").get(count);
+  db.prepare(SEED).run({
+    first: Number(ids?.["value"]) - count + 1,
+    count,
+    kinds: JSON.stringify(kinds),
+    priorities: JSON.stringify(priorities),
+    queue: QUEUE,
+    now: Date.now(),
+  });
+  db.exec("COMMIT");
+}
+
+export interface Copies {
+  /** The path of a fresh copy. */
+  next(): string;
+}
+
+/** Any number of copies of `template`, side by side with it. */
+export function copiesOf(directory: string, template: string): Copies {
+  let count = 0;
+  return {
+    next: () => {
+      count += 1;
+      const path = join(directory, `copy-${count}.db`);
+      copyFileSync(template, path);
+      return path;
+    },
+  };
+}
+
+/** A connection with the settings that the store gives to its own. */
+export function openBare(path: string): DatabaseSync {
+  const db = new DatabaseSync(path, { timeout: 10_000, enableForeignKeyConstraints: false });
+  db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${DURABILITY}; PRAGMA cache_size = -16000;
+    PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864`);
+  return db;
+}

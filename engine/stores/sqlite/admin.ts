@@ -1,0 +1,139 @@
+/**
+ * What operators do. Deleting and requeueing work through the jobs in transactions of up to 1,000, letting others have
+ * the lock and the event loop in between; of each job 3 to 4 statements. What matches by state is found through that
+ * state's index.
+ */
+import { checkFilter } from "../../rules/check.ts";
+import { historyEntry } from "../../rules/history.ts";
+import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts } from "../../rules/state.ts";
+import type { JobFilter, JobId, JobState } from "../../store.ts";
+import { archive, historyWith, makeReady } from "./archive.ts";
+import type { Connection, Transaction } from "./connection.ts";
+import { tally } from "./finish.ts";
+import { type Portion, type Position, type ScanFilter, scan, tableOf } from "./scan.ts";
+import { Waiting } from "./wake.ts";
+
+const CHUNK = 1_000;
+
+/** Named `deleteJobs` because `delete` is a word of the language. */
+export async function deleteJobs(db: Connection, filter: JobFilter): Promise<number> {
+  checkFilter(filter);
+  return inChunks(db, filter, [...DELETABLE, "processing"], (tx, jobs) => {
+    const running = jobs.filter(({ state }) => state === "processing");
+    const ended = jobs.filter(({ state }) => state !== "processing");
+    for (const job of ended) end(db, tx, job);
+    tally(db, tx, "", { succeeded: 0, failed: 0, deleted: ended.length, retried: 0 });
+    return ended.length + running.filter(({ id }) => requestCancel(db, tx, id)).length;
+  });
+}
+
+function end(db: Connection, tx: Transaction, { id, attempt }: JobRow): void {
+  const entry = historyEntry({ reason: "deleted" }, "deleted", attempt, null, tx.now);
+  const history = historyWith(db, "kiln_jobs", id, entry);
+  archive(db, id, { state: "deleted", finalizedAt: tx.now, attempt, history, output: null });
+}
+
+const REQUEST_CANCEL = "UPDATE kiln_jobs SET cancel_requested = 1 WHERE id = ? AND cancel_requested = 0";
+
+/** False when it was requested before. */
+function requestCancel(db: Connection, tx: Transaction, id: JobId): boolean {
+  if (db.run(REQUEST_CANCEL, id) === 0) return false;
+  tx.emit({ type: "cancel", id });
+  return true;
+}
+
+export async function requeue(db: Connection, filter: JobFilter): Promise<number> {
+  checkFilter(filter);
+  return inChunks(db, filter, REQUEUEABLE, (tx, jobs) => {
+    const waiting = new Waiting();
+    for (const { id, state, queue, attempt, maxAttempts } of jobs) {
+      const table = tableOf(state);
+      const entry = historyEntry({ reason: "requeued" }, "enqueued", attempt, null, tx.now);
+      const history = historyWith(db, table, id, entry);
+      makeReady(db, table, id, { runAt: tx.now, history, ...requeuedAttempts(state, attempt, maxAttempts) });
+      waiting.add(queue, 0);
+    }
+    waiting.announce(db, tx);
+    return jobs.length;
+  });
+}
+
+interface JobRow {
+  readonly id: JobId;
+  readonly state: JobState;
+  readonly queue: string;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+}
+
+/** Sums up what `change` returns for the jobs that match the filter and are in one of the states, chunk by chunk. */
+async function inChunks(
+  db: Connection,
+  filter: JobFilter,
+  states: readonly JobState[],
+  change: (tx: Transaction, jobs: readonly JobRow[]) => number,
+): Promise<number> {
+  const allowed = states.filter((state) => filterAllows(filter, state));
+  let changed = 0;
+  for await (const ids of candidates(db, filter, allowed)) {
+    // Others may have changed the jobs since they were found, so all is decided again under the lock.
+    changed += await db.write((tx) => change(tx, matching(db, filter, allowed, ids)));
+    await db.runtime.turn();
+  }
+  return changed;
+}
+
+/** Ids of jobs that may match, at most a chunk at a time. */
+async function* candidates(
+  db: Connection,
+  filter: JobFilter,
+  states: readonly JobState[],
+): AsyncGenerator<readonly JobId[]> {
+  const { ids, state, queue, kind } = filter;
+  if (ids !== undefined) {
+    const all = [...new Set(ids)];
+    for (let start = 0; start < all.length; start += CHUNK) yield all.slice(start, start + CHUNK);
+  } else if (state !== undefined && states.includes(state)) {
+    let after: Position | null = null;
+    do {
+      const { found, next } = await nextPortion(db, { state, queue, kind }, after);
+      if (found.length > 0) yield found.map(({ id }) => id);
+      else await db.runtime.turn();
+      after = next;
+    } while (after !== null);
+  }
+}
+
+const nextPortion = (db: Connection, filter: ScanFilter, after: Position | null): Promise<Portion> =>
+  db.read(() => scan(db, filter, after, CHUNK));
+
+const MATCHING = ["kiln_jobs", "kiln_archive"]
+  .map(
+    (table) => `SELECT id, state, queue, attempt, max_attempts FROM ${table}
+      WHERE id IN (SELECT value FROM json_each(?1)) AND state IN (SELECT value FROM json_each(?2))
+        AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR kind = ?4)`,
+  )
+  .join(" UNION ALL ");
+
+function matching(db: Connection, filter: JobFilter, states: readonly JobState[], ids: readonly JobId[]): JobRow[] {
+  const { queue = null, kind = null } = filter;
+  return db
+    .all<[JobId, JobState, string, number, number]>(MATCHING, JSON.stringify(ids), JSON.stringify(states), queue, kind)
+    .map(([id, state, queue, attempt, maxAttempts]) => ({ id, state, queue, attempt, maxAttempts }));
+}
+
+const PAUSE = "INSERT INTO kiln_paused_queues (queue, paused_at) VALUES (?, ?) ON CONFLICT (queue) DO NOTHING";
+
+export async function pauseQueue(db: Connection, queue: string): Promise<void> {
+  return db.write((tx) => {
+    db.run(PAUSE, queue, tx.now);
+    tx.emit({ type: "queue", queue });
+  });
+}
+
+export async function resumeQueue(db: Connection, queue: string): Promise<void> {
+  return db.write((tx) => {
+    db.run("DELETE FROM kiln_paused_queues WHERE queue = ?", queue);
+    tx.emit({ type: "queue", queue });
+  });
+}

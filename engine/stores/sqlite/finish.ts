@@ -1,0 +1,155 @@
+/**
+ * Writes for running jobs, each fenced by its claim. `finish` is one transaction of 4 statements when all jobs succeeded
+ * without output, plus 2 for each that ended otherwise or has output, 1 for each that runs again, and 1 more for each
+ * that gets a history entry. Args are never read.
+ */
+import { ClaimLostError } from "../../errors.ts";
+import { checkParams } from "../../rules/check.ts";
+import { COUNTERS, type Counter, refusal, type Settled, settle } from "../../rules/outcome.ts";
+import type { ArchivedState, FinishResult, JobId, JobRef, JsonText, Outcome } from "../../store.ts";
+import { archive, archiveAll, historyWith } from "./archive.ts";
+import type { Connection, Transaction } from "./connection.ts";
+import { decodeTexts, encodeTexts } from "./rows.ts";
+import { Waiting } from "./wake.ts";
+
+const HELD = `SELECT id, claim, attempt, run_at, cancel_requested, queue FROM kiln_jobs
+  WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'processing'`;
+
+const RUN_AGAIN = `UPDATE kiln_jobs SET state = ?2, attempt = ?3, run_at = ?4, finalized_at = ?5,
+  history = coalesce(?6, history), cancel_requested = 0 WHERE id = ?1`;
+
+interface HeldJob {
+  readonly id: JobId;
+  readonly claim: number;
+  readonly attempt: number;
+  readonly runAt: number;
+  readonly cancelRequested: boolean;
+  readonly queue: string;
+}
+
+export async function finish(db: Connection, server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]> {
+  // Outputs are parsed here, before the lock is taken.
+  const rules = outcomes.map(refusal);
+  if (rules.every((rule) => rule !== null)) return db.read(() => rules.map((rule) => ({ status: "rejected", rule })));
+  return db.write((tx) => {
+    const held = heldJobs(db, outcomes);
+    const finishing = new Finishing(db, tx, server);
+    const results = outcomes.map((outcome, index): FinishResult => {
+      const rule = rules[index] ?? null;
+      if (rule !== null) return { status: "rejected", rule };
+      const job = held.get(outcome.id);
+      if (!job || !holds(db, job, outcome)) return { status: "stale" };
+      held.delete(outcome.id);
+      return { status: "applied", state: finishing.apply(job, outcome) };
+    });
+    finishing.end();
+    return results;
+  });
+}
+
+function heldJobs(db: Connection, refs: readonly JobRef[]): Map<JobId, HeldJob> {
+  const rows = db.all<[JobId, number, number, number, number, string]>(HELD, JSON.stringify(refs.map(({ id }) => id)));
+  return new Map(
+    rows.map(([id, claim, attempt, runAt, cancel, queue]) => [
+      id,
+      { id, claim, attempt, runAt, cancelRequested: cancel === 1, queue },
+    ]),
+  );
+}
+
+function holds(db: Connection, job: HeldJob, ref: JobRef): boolean {
+  return job.claim === ref.claim || db.runtime.buggify("store.no-claim-check");
+}
+
+/** Applies the outcomes of one call; what many of them have in common is written once, at the end. */
+class Finishing {
+  readonly #db: Connection;
+  readonly #tx: Transaction;
+  readonly #server: string;
+  readonly #plain: JobId[] = [];
+  readonly #counts: Counts = { succeeded: 0, failed: 0, deleted: 0, retried: 0 };
+  readonly #waiting = new Waiting();
+
+  constructor(db: Connection, tx: Transaction, server: string) {
+    this.#db = db;
+    this.#tx = tx;
+    this.#server = server;
+  }
+
+  /** Returns the job's new state. */
+  apply(job: HeldJob, outcome: Outcome): Settled["state"] {
+    const settled = settle(job, outcome, this.#server, this.#tx.now);
+    if (settled.counter !== null) this.#counts[settled.counter] += 1;
+    if (settled.state === "succeeded" || settled.state === "deleted") this.#archive(job, settled, settled.state);
+    else this.#runAgain(job, settled);
+    return settled.state;
+  }
+
+  end(): void {
+    archiveAll(this.#db, this.#plain, "succeeded", this.#tx.now);
+    tally(this.#db, this.#tx, this.#server, this.#counts);
+    this.#waiting.announce(this.#db, this.#tx);
+  }
+
+  #archive(job: HeldJob, settled: Settled, state: ArchivedState): void {
+    const { attempt, output, entry } = settled;
+    if (state === "succeeded" && output === null && entry === null && attempt === job.attempt) {
+      this.#plain.push(job.id);
+    } else {
+      archive(this.#db, job.id, {
+        state,
+        finalizedAt: this.#tx.now,
+        attempt,
+        history: this.#history(job, settled),
+        output,
+      });
+    }
+  }
+
+  #runAgain(job: HeldJob, settled: Settled): void {
+    const { state, attempt, runAt, finalizedAt } = settled;
+    this.#db.run(RUN_AGAIN, job.id, state, attempt, runAt, finalizedAt, this.#history(job, settled));
+    if (state !== "failed") this.#waiting.add(job.queue, runAt - this.#tx.now);
+  }
+
+  #history(job: HeldJob, { entry }: Settled): string | null {
+    return entry === null ? null : historyWith(this.#db, "kiln_jobs", job.id, entry);
+  }
+}
+
+export type Counts = Record<Counter, number>;
+
+const MINUTE = 60_000;
+/** Where the all-time totals are kept among the minutes, so that old minutes can simply be removed. */
+export const ALL_TIME = -1;
+
+const TALLY = `INSERT INTO kiln_stats (minute, server, succeeded, failed, deleted, retried)
+  VALUES (?1, ?2, ?3, ?4, ?5, ?6), (${ALL_TIME}, '', ?3, ?4, ?5, ?6)
+  ON CONFLICT (minute, server) DO UPDATE SET succeeded = succeeded + excluded.succeeded, failed = failed + excluded.failed,
+    deleted = deleted + excluded.deleted, retried = retried + excluded.retried`;
+
+/** Adds to the statistics; an operator's doings have no server, ''. 1 statement of 2 rows, or none. */
+export function tally(db: Connection, tx: Transaction, server: string, counts: Counts): void {
+  if (COUNTERS.every((counter) => counts[counter] === 0)) return;
+  const minute = tx.now - (tx.now % MINUTE);
+  db.run(TALLY, minute, server, counts.succeeded, counts.failed, counts.deleted, counts.retried);
+}
+
+const PARAMS = "SELECT claim, params FROM kiln_jobs WHERE id = ? AND state = 'processing'";
+const SET_PARAMS = "UPDATE kiln_jobs SET params = ? WHERE id = ?";
+
+/** One transaction of 2 statements. */
+export async function setParams(
+  db: Connection,
+  ref: JobRef,
+  params: Readonly<Record<string, JsonText>>,
+): Promise<void> {
+  checkParams(params);
+  return db.write(() => {
+    const [claim, text = null] = db.get<[number, string | null]>(PARAMS, ref.id) ?? [];
+    if (claim !== ref.claim && !(claim !== undefined && db.runtime.buggify("store.no-claim-check"))) {
+      throw new ClaimLostError(`job ${ref.id} is not held by claim ${ref.claim}`);
+    }
+    db.run(SET_PARAMS, encodeTexts({ ...decodeTexts(text), ...params }), ref.id);
+  });
+}

@@ -1,0 +1,211 @@
+/** `kiln/sqlite`: jobs in one SQLite file, shared by any number of processes on the machine. No service, no package. */
+import { type Runtime, systemRuntime } from "../../runtime.ts";
+import type {
+  Beat,
+  BeatReply,
+  ClaimQuery,
+  ClaimReply,
+  Counts,
+  FinishResult,
+  InsertedJob,
+  JobFilter,
+  JobId,
+  JobPage,
+  JobQuery,
+  JobRecord,
+  JobRef,
+  JsonText,
+  LeadQuery,
+  LeadReply,
+  NewJob,
+  Orphan,
+  Outcome,
+  PruneQuery,
+  QueueRecord,
+  SeriesPoint,
+  SeriesQuery,
+  ServerInfo,
+  ServerRecord,
+  Store,
+  StoreCapabilities,
+  StoreListener,
+} from "../../store.ts";
+import { Checker } from "../../validate.ts";
+import * as admin from "./admin.ts";
+import { claim } from "./claim.ts";
+import { Connection, checkFile, type Durability, IN_MEMORY } from "./connection.ts";
+import * as coordinate from "./coordinate.ts";
+import * as finishing from "./finish.ts";
+import { insert } from "./insert.ts";
+import * as inspect from "./inspect.ts";
+import * as maintain from "./maintain.ts";
+import { migrate, refuseNewer } from "./schema.ts";
+import { Wake } from "./wake.ts";
+
+export interface SqliteStoreOptions {
+  /**
+   * The file; it is made when there is none, in a directory that exists. May be the application's own database: all of
+   * kiln's tables are named `kiln_…`. `:memory:` is a database of this store alone that ends with it.
+   */
+  readonly path: string;
+  /** Where the store gets its clock, timers and randomness. Default: the real ones. */
+  readonly runtime?: Runtime;
+  /**
+   * `full` (default): what was committed survives a loss of power; each commit waits for the disk. `normal`: it survives
+   * the end of the process in whatever way, but a loss of power may take the last commits; several times faster.
+   */
+  readonly durability?: Durability;
+}
+
+const METHODS = ["now", "monotonic", "timer", "turn", "random"] as const;
+
+/**
+ * A store in a SQLite file. Calls never block the event loop to wait for another process: they try again for up to 10 s,
+ * then throw `store_busy`.
+ */
+export class SqliteStore implements Store {
+  readonly capabilities: StoreCapabilities;
+  readonly #db: Connection;
+  readonly #wake: Wake;
+
+  private constructor(db: Connection) {
+    const isFile = db.path !== IN_MEMORY;
+    this.capabilities = { durable: isFile, crossProcessEvents: isFile };
+    this.#db = db;
+    this.#wake = new Wake(db);
+  }
+
+  /**
+   * Opens the file and brings its tables up to date.
+   * @throws InvalidError for options that are wrong
+   * @throws StoreError `store_failed` when there can be no such file, `store_read_only`, `store_corrupt` when it is not a
+   * database or damaged, `store_newer` when a newer kiln made its tables, `store_busy`, `store_full`, `store_unavailable`
+   */
+  static async open(options: SqliteStoreOptions): Promise<SqliteStore> {
+    const { path, runtime, durability } = checkOptions(options);
+    checkFile(path);
+    const db = new Connection(path, runtime);
+    try {
+      // Before anything is changed.
+      await refuseNewer(db);
+      await db.configure(durability);
+      await migrate(db);
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+    return new SqliteStore(db);
+  }
+
+  async now(): Promise<Date> {
+    return new Date(this.#db.now());
+  }
+
+  insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
+    return insert(this.#db, jobs);
+  }
+
+  claim(query: ClaimQuery): Promise<ClaimReply> {
+    return claim(this.#db, query);
+  }
+
+  finish(server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]> {
+    return finishing.finish(this.#db, server, outcomes);
+  }
+
+  setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void> {
+    return finishing.setParams(this.#db, ref, params);
+  }
+
+  register(server: ServerInfo): Promise<void> {
+    return coordinate.register(this.#db, server);
+  }
+
+  heartbeat(beat: Beat): Promise<BeatReply> {
+    return coordinate.heartbeat(this.#db, beat);
+  }
+
+  unregister(server: string): Promise<void> {
+    return coordinate.unregister(this.#db, server);
+  }
+
+  lead(query: LeadQuery): Promise<LeadReply> {
+    return coordinate.lead(this.#db, query);
+  }
+
+  resign(query: Omit<LeadQuery, "ttl">): Promise<void> {
+    return coordinate.resign(this.#db, query);
+  }
+
+  orphans(limit: number): Promise<Orphan[]> {
+    return coordinate.orphans(this.#db, limit);
+  }
+
+  sweep(limit: number): Promise<number> {
+    return maintain.sweep(this.#db, limit);
+  }
+
+  prune(query: PruneQuery): Promise<number> {
+    return maintain.prune(this.#db, query);
+  }
+
+  delete(filter: JobFilter): Promise<number> {
+    return admin.deleteJobs(this.#db, filter);
+  }
+
+  requeue(filter: JobFilter): Promise<number> {
+    return admin.requeue(this.#db, filter);
+  }
+
+  pauseQueue(queue: string): Promise<void> {
+    return admin.pauseQueue(this.#db, queue);
+  }
+
+  resumeQueue(queue: string): Promise<void> {
+    return admin.resumeQueue(this.#db, queue);
+  }
+
+  job(id: JobId): Promise<JobRecord | null> {
+    return inspect.job(this.#db, id);
+  }
+
+  jobs(query: JobQuery): Promise<JobPage> {
+    return inspect.jobs(this.#db, query);
+  }
+
+  counts(): Promise<Counts> {
+    return inspect.counts(this.#db);
+  }
+
+  series(query: SeriesQuery): Promise<SeriesPoint[]> {
+    return inspect.series(this.#db, query);
+  }
+
+  servers(): Promise<ServerRecord[]> {
+    return inspect.servers(this.#db);
+  }
+
+  queues(): Promise<QueueRecord[]> {
+    return inspect.queues(this.#db);
+  }
+
+  subscribe(listener: StoreListener): () => Promise<void> {
+    return this.#wake.subscribe(listener);
+  }
+
+  async close(): Promise<void> {
+    this.#wake.close();
+    this.#db.close();
+  }
+}
+
+function checkOptions(options: unknown): Required<SqliteStoreOptions> {
+  const check = new Checker("can't open SQLite store", options ?? null, ["path", "runtime", "durability"]);
+  check.required("path");
+  const path = check.text("path");
+  if (path?.startsWith("file:")) check.refuse("path", "must be the path of a file, not a URL");
+  const runtime = check.object<Runtime>("runtime", METHODS) ?? systemRuntime;
+  const durability = check.oneOf<Durability>("durability", ["full", "normal"]) ?? "full";
+  check.end();
+  return { path: path ?? "", runtime, durability };
+}

@@ -1,0 +1,87 @@
+/** Repairs and removal, in transactions of up to 1,000 rows. Each begins with a read and writes only if there is reason to. */
+import { ARCHIVED_STATES, type PruneQuery } from "../../store.ts";
+import type { Connection } from "./connection.ts";
+import { Waiting } from "./wake.ts";
+
+const CHUNK = 1_000;
+
+const ANY_OVERDUE =
+  "SELECT 1 FROM kiln_jobs INDEXED BY kiln_jobs_scheduled WHERE state = 'scheduled' AND run_at <= ? LIMIT 1";
+const PROMOTE_OVERDUE = `UPDATE kiln_jobs SET state = 'enqueued' WHERE id IN (
+  SELECT id FROM kiln_jobs INDEXED BY kiln_jobs_scheduled WHERE state = 'scheduled' AND run_at <= ?1
+    ORDER BY run_at, id LIMIT ?2)
+  RETURNING queue`;
+
+/** 1 statement when all is well, else 2 for each 1,000 jobs. */
+export async function sweep(db: Connection, limit: number): Promise<number> {
+  return inChunks(db, limit, async (rows) => {
+    const overdue = await db.read(() => db.get(ANY_OVERDUE, db.runtime.now()) !== undefined);
+    if (!overdue) return 0;
+    return db.write((tx) => {
+      const queues = db.all<[string]>(PROMOTE_OVERDUE, tx.now, rows);
+      const waiting = new Waiting();
+      for (const [queue] of queues) waiting.add(queue, 0);
+      waiting.announce(db, tx);
+      return queues.length;
+    });
+  });
+}
+
+/** What may be removed: `from` names the rows, `oldest` is how they are found; ?1 is the instant that they were kept until. */
+interface Outlived {
+  readonly key: string;
+  readonly from: string;
+  readonly order: string;
+}
+
+const OUTLIVED = {
+  succeeded: archived("succeeded"),
+  deleted: archived("deleted"),
+  failed: {
+    key: "id",
+    from: "kiln_jobs INDEXED BY kiln_jobs_failed WHERE state = 'failed' AND finalized_at <= ?1",
+    order: "finalized_at, id",
+  },
+  servers: { key: "id", from: "kiln_servers WHERE heartbeat_at < ?1", order: "id" },
+  // The all-time totals stand before minute 0.
+  stats: { key: "minute, server", from: "kiln_stats WHERE minute >= 0 AND minute < ?1", order: "minute, server" },
+} as const satisfies Record<string, Outlived>;
+
+function archived(state: (typeof ARCHIVED_STATES)[number]): Outlived {
+  const from = `kiln_archive INDEXED BY kiln_archive_ended WHERE state = '${state}' AND finalized_at <= ?1`;
+  return { key: "id", from, order: "finalized_at, id" };
+}
+
+/** 1 statement for each kind of row when nothing is to be removed, else 2 for each 1,000 rows. */
+export async function prune(db: Connection, query: PruneQuery): Promise<number> {
+  let removed = 0;
+  for (const state of [...ARCHIVED_STATES, "failed"] as const) {
+    const age = query[state];
+    if (age !== null) removed += await removeOutlived(db, OUTLIVED[state], age, query.limit);
+  }
+  removed += await removeOutlived(db, OUTLIVED.servers, query.servers, query.limit);
+  return removed + (await removeOutlived(db, OUTLIVED.stats, query.stats, query.limit));
+}
+
+function removeOutlived(db: Connection, { key, from, order }: Outlived, age: number, limit: number): Promise<number> {
+  const [table] = from.split(" ", 1);
+  const any = `SELECT 1 FROM ${from} LIMIT 1`;
+  const remove = `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${from} ORDER BY ${order} LIMIT ?2)`;
+  return inChunks(db, limit, async (rows) => {
+    const found = await db.read(() => db.get(any, db.runtime.now() - age) !== undefined);
+    return found ? db.write((tx) => db.run(remove, tx.now - age, rows)) : 0;
+  });
+}
+
+/** Sums up what `change` returns for at most so many rows, until it changes fewer than asked or `limit` is reached. */
+async function inChunks(db: Connection, limit: number, change: (rows: number) => Promise<number>): Promise<number> {
+  let changed = 0;
+  while (changed < limit) {
+    const rows = Math.min(CHUNK, limit - changed);
+    const now = await change(rows);
+    changed += now;
+    if (now < rows) break;
+    await db.runtime.turn();
+  }
+  return changed;
+}

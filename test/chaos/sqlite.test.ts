@@ -1,0 +1,87 @@
+/**
+ * Two processes work on one SQLite file while one after the other is killed and replaced. `ROUNDS` says how often
+ * (default 4): `ROUNDS=200 npx node --conditions=kiln-source --test test/chaos/sqlite.test.ts`.
+ */
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { test } from "node:test";
+import { setTimeout } from "node:timers/promises";
+import { Client } from "../../engine/client.ts";
+import type { JobId, JobRecord } from "../../engine/store.ts";
+import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
+import { Fleet } from "./fleet.ts";
+import { Load } from "./load.ts";
+import { verdict } from "./verdict.ts";
+
+const ROUNDS = Number(process.env["ROUNDS"] ?? 4);
+/** Every so many rounds a worker is told to stop in order instead of being killed; the first is such a round. */
+const ORDERLY = 5;
+/** Every so many rounds pass slowly enough for the rescue of what the last one left, which takes about 7 s. */
+const RESCUED = 4;
+const RESCUE_PAUSE = 8_500;
+/** Milliseconds for everything to end; far more than it takes. */
+const DRAIN_LIMIT = 90_000;
+
+test(`two processes survive ${ROUNDS} rounds of kill -9`, async (t) => {
+  const directory = await mkdtemp(join(tmpdir(), "kiln-chaos-"));
+  const database = join(directory, "kiln.db");
+  const store = await SqliteStore.open({ path: database });
+  const load = new Load(new Client(store));
+  const fleet = new Fleet(directory, database);
+  try {
+    await load.start();
+    await fleet.start(2);
+    for (let round = 0; round < ROUNDS; round += 1) {
+      if (round % RESCUED === RESCUED - 1 && round < ROUNDS - 1) await setTimeout(RESCUE_PAUSE);
+      await fleet.replaceOne(round % ORDERLY === 0 ? "SIGTERM" : "SIGKILL");
+    }
+    await fleet.busy();
+    const expected = await load.stop();
+    await until(async () => (await unfinished(store)) === 0, DRAIN_LIMIT);
+    await fleet.stop();
+
+    const records = new Map<JobId, JobRecord>();
+    for (const { id } of expected) {
+      const record = await store.job(id);
+      if (record) records.set(id, record);
+    }
+    const { runs, killed } = fleet;
+    const problems = verdict({ expected, records, runs, killed, rows: countRows(database) });
+    assert.deepEqual(problems, [], fleet.output);
+
+    const counts = await store.counts();
+    assert.equal(counts.succeeded, expected.filter(({ state }) => state === "succeeded").length);
+    assert.equal(counts.failed, expected.filter(({ state }) => state === "failed").length);
+    const ends = Object.entries(Object.groupBy(runs, ({ how }) => how)).map(([how, list]) => `${list.length} ${how}`);
+    t.diagnostic(`${expected.length} jobs, ${runs.length} runs: ${ends.join(", ")}`);
+  } finally {
+    await load.stop();
+    await fleet.kill();
+    await store.close();
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
+async function unfinished(store: SqliteStore): Promise<number> {
+  const { scheduled, enqueued, processing } = await store.counts();
+  return scheduled + enqueued + processing;
+}
+
+function countRows(database: string): { live: number; archived: number } {
+  const db = new DatabaseSync(database, { readOnly: true });
+  const count = (table: string): number => Number(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.["n"]);
+  const rows = { live: count("kiln_jobs"), archived: count("kiln_archive") };
+  db.close();
+  return rows;
+}
+
+async function until(done: () => Promise<boolean>, limit: number): Promise<void> {
+  const end = performance.now() + limit;
+  while (!(await done())) {
+    assert.ok(performance.now() < end, `not done within ${limit} ms`);
+    await setTimeout(50);
+  }
+}

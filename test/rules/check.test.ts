@@ -1,0 +1,226 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { InvalidError } from "../../engine/errors.ts";
+import {
+  checkFilter,
+  checkNewJobs,
+  checkParams,
+  checkQuery,
+  checkSeries,
+  isDuration,
+  isName,
+} from "../../engine/rules/check.ts";
+import { INSTANT, JSON_MAX_BYTES, KIND, LONGEST_DURATION, QUEUE } from "../../engine/rules/limits.ts";
+import { JOB_STATES, type JobFilter, type JobQuery, type JobState, type NewJob } from "../../engine/store.ts";
+
+const letters = "abcdefghijklmnopqrstuvwxyz";
+const rest = `${letters}0123456789_.:-`;
+const name = (first: string, more: string, maxLength: number): fc.Arbitrary<string> =>
+  fc
+    .tuple(fc.constantFrom(...first), fc.array(fc.constantFrom(...more), { maxLength: maxLength - 1 }))
+    .map(([head, tail]) => head + tail.join(""));
+const kind = name(letters + letters.toUpperCase(), rest + letters.toUpperCase(), 128);
+const queue = name(rest, rest, 64).filter((text) => text !== "." && text !== "..");
+const text = fc.string({ unit: "grapheme" }).filter((value) => !value.includes("\u0000"));
+const instant = fc.date({ min: new Date(INSTANT.min), max: new Date(INSTANT.max), noInvalidDate: true });
+
+const goodJob: fc.Arbitrary<NewJob> = fc.record({
+  kind,
+  queue,
+  args: fc.json(),
+  priority: fc.integer({ min: -32_768, max: 32_767 }),
+  maxAttempts: fc.integer({ min: 1, max: 32_767 }),
+  timeout: fc.option(fc.double({ min: 0, max: LONGEST_DURATION, noNaN: true }), { nil: null }),
+  delay: fc.double({ max: LONGEST_DURATION, noNaN: true }),
+  runAt: fc.option(instant, { nil: null }),
+  deadline: fc.option(instant, { nil: null }),
+  title: fc.option(text, { nil: null }),
+  tags: fc.array(text),
+  meta: fc.dictionary(text, text),
+});
+
+const nan = Number.NaN;
+const badDate = fc.constantFrom(
+  new Date(nan),
+  new Date(-1),
+  new Date(INSTANT.max + 1),
+  "2026-01-01" as unknown as Date,
+  0 as unknown as Date,
+);
+const badText = fc.constantFrom("\u0000", "a\u0000b", "\ud800", "\udc00\ud800", 1 as unknown as string);
+const tooLong = `"${"a".repeat(JSON_MAX_BYTES - 1)}"`;
+
+/** A value that each field must refuse. */
+const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
+  kind: fc.constantFrom("", "1a", "a b", "é", "a\n", `a${"b".repeat(128)}`, null as unknown as string),
+  queue: fc.constantFrom("", ".", "..", "A", "a b", "a\n", "a".repeat(65), 1 as unknown as string),
+  args: fc.constantFrom("", "{", "NaN", '"\u0000"', '"\ud800"', tooLong, undefined as unknown as string),
+  priority: fc.constantFrom(-32_769, 32_768, 0.5, nan, Number.POSITIVE_INFINITY, "1" as unknown as number),
+  maxAttempts: fc.constantFrom(0, -1, 1.5, 32_768, nan, null as unknown as number),
+  timeout: fc.constantFrom(-1, nan, Number.POSITIVE_INFINITY, LONGEST_DURATION + 1),
+  delay: fc.constantFrom(nan, Number.POSITIVE_INFINITY, LONGEST_DURATION + 1, undefined as unknown as number),
+  runAt: badDate,
+  deadline: badDate,
+  title: badText,
+  tags: badText.map((value) => ["good", value]),
+  meta: fc.oneof(
+    badText.map((value) => ({ good: value })),
+    badText.filter((key) => typeof key === "string").map((key) => ({ [key]: "good" })),
+  ),
+};
+
+function problemsOf(fn: () => unknown): string[] {
+  try {
+    fn();
+  } catch (error) {
+    assert.ok(error instanceof InvalidError, `${error}`);
+    for (const { value, rule } of error.problems) {
+      assert.ok(value.length > 0 && Buffer.byteLength(value) <= 100, "the value is shown, shortly");
+      assert.match(rule, /^must /);
+    }
+    for (const { field } of error.problems) assert.ok(error.message.includes(field), "the message names all");
+    return error.problems.map(({ field }) => field);
+  }
+  return [];
+}
+
+test("good jobs pass", () => {
+  fc.assert(
+    fc.property(fc.array(goodJob, { maxLength: 5 }), (jobs) =>
+      assert.deepEqual(
+        problemsOf(() => checkNewJobs(jobs)),
+        [],
+      ),
+    ),
+  );
+});
+
+test("every bad field is named with its position, all at once and nothing else", () => {
+  const fields = Object.keys(bad) as (keyof NewJob)[];
+  const spoiled = fc.tuple(goodJob, fc.subarray(fields), fc.record(bad)).map(([job, chosen, values]) => ({
+    job: { ...job, ...Object.fromEntries(chosen.map((field) => [field, values[field]])) } as NewJob,
+    chosen,
+  }));
+  fc.assert(
+    fc.property(fc.array(spoiled, { maxLength: 5 }), (jobs) => {
+      const expected = jobs.flatMap(({ chosen }, index) => chosen.map((field) => `jobs[${index}].${field}`));
+      const named = problemsOf(() => checkNewJobs(jobs.map(({ job }) => job)));
+      assert.deepEqual([...new Set(named)].sort(), expected.sort());
+    }),
+  );
+});
+
+test("names are ASCII of the right alphabet and length", () => {
+  const any = fc.oneof(kind, queue, fc.string({ unit: "binary" }), fc.string(), fc.anything());
+  fc.assert(
+    fc.property(any, (value) => {
+      if (isName(value, KIND)) assert.match(value, /^[A-Za-z][A-Za-z0-9_.:-]{0,127}$/);
+      if (isName(value, QUEUE)) assert.ok(/^[a-z0-9_.:-]{1,64}$/.test(value) && value !== "." && value !== "..");
+    }),
+  );
+  fc.assert(fc.property(kind, (value) => assert.ok(isName(value, KIND))));
+  fc.assert(fc.property(queue, (value) => assert.ok(isName(value, QUEUE))));
+  for (const value of ["a\n", "a\u0000", "a/b", "a%"]) assert.ok(!isName(value, KIND) && !isName(value, QUEUE));
+});
+
+test("durations are from none to a hundred years", () => {
+  fc.assert(fc.property(fc.double({ min: 0, max: LONGEST_DURATION, noNaN: true }), (ms) => assert.ok(isDuration(ms))));
+  for (const ms of [nan, -1, -Number.MIN_VALUE, Number.POSITIVE_INFINITY, LONGEST_DURATION + 1])
+    assert.ok(!isDuration(ms));
+});
+
+test("params are JSON of at most 1 MiB each under clean keys; every problem is named", () => {
+  fc.assert(
+    fc.property(fc.dictionary(text, fc.json()), (params) =>
+      assert.deepEqual(
+        problemsOf(() => checkParams(params)),
+        [],
+      ),
+    ),
+  );
+  const params = Object.fromEntries([
+    ["good", "1"],
+    ["text", "abc"],
+    ["long", tooLong],
+    ["number", 1 as unknown as string],
+    ["\ud800", "1"],
+    ["__proto__", "{"],
+  ]);
+  const named = problemsOf(() => checkParams(params));
+  assert.deepEqual(named, ["params.text", "params.long", "params.number", "params.\ufffd", "params.__proto__"]);
+});
+
+test("a filter needs ids or a state, and a state has to be one", () => {
+  for (const state of JOB_STATES)
+    assert.deepEqual(
+      problemsOf(() => checkFilter({ state })),
+      [],
+    );
+  assert.deepEqual(
+    problemsOf(() => checkFilter({ ids: [] })),
+    [],
+  );
+  assert.deepEqual(
+    problemsOf(() => checkFilter({ queue: "a", kind: "b" })),
+    ["filter"],
+  );
+  fc.assert(
+    fc.property(fc.anything(), (state) => {
+      fc.pre(state !== undefined && !(JOB_STATES as readonly unknown[]).includes(state));
+      const wrong = state as JobState;
+      assert.deepEqual(
+        problemsOf(() => checkFilter({ ids: [1], state: wrong } as JobFilter)),
+        ["state"],
+      );
+      assert.deepEqual(
+        problemsOf(() => checkQuery({ state: wrong })),
+        ["state"],
+      );
+    }),
+  );
+});
+
+test("a page has from 1 to 500 jobs, by default 20", () => {
+  const query = (limit: number): JobQuery => ({ state: "failed", limit });
+  assert.equal(checkQuery({ state: "failed" }), 20);
+  assert.equal(checkQuery(query(0)), 20);
+  fc.assert(fc.property(fc.integer({ min: 1, max: 500 }), (limit) => assert.equal(checkQuery(query(limit)), limit)));
+  fc.assert(
+    fc.property(
+      fc.maxSafeInteger().filter((n) => n > 500),
+      (limit) => assert.equal(checkQuery(query(limit)), 500),
+    ),
+  );
+  for (const limit of [-1, 0.5, nan, Number.POSITIVE_INFINITY]) {
+    assert.deepEqual(
+      problemsOf(() => checkQuery(query(limit))),
+      ["limit"],
+    );
+  }
+});
+
+test("a series begins with the bucket that holds `from` and ends before the minute of `to`", () => {
+  const step = fc.integer({ min: 1, max: 100_000 }).map((minutes) => minutes * 60_000);
+  fc.assert(
+    fc.property(instant, instant, step, (from, to, ms) => {
+      const range = checkSeries({ from, to, step: ms });
+      assert.equal(range.step, ms);
+      assert.equal(range.from % ms, 0);
+      assert.ok(range.from <= from.getTime() && from.getTime() < range.from + ms);
+      assert.equal(range.to % 60_000, 0);
+      assert.ok(range.to <= to.getTime() && to.getTime() < range.to + 60_000);
+    }),
+  );
+  const wrong = { from: new Date(nan), to: new Date(INSTANT.max + 1), step: 1 };
+  assert.deepEqual(
+    problemsOf(() => checkSeries(wrong)),
+    ["step", "from", "to"],
+  );
+  for (const ms of [0, -60_000, 90_000, 60_000.5, nan, Number.POSITIVE_INFINITY]) {
+    assert.deepEqual(
+      problemsOf(() => checkSeries({ from: new Date(0), to: new Date(0), step: ms })),
+      ["step"],
+    );
+  }
+});

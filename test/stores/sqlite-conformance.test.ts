@@ -1,0 +1,187 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import fc from "fast-check";
+import { systemRuntime } from "../../engine/runtime.ts";
+import { JOB_STATES, type JobFilter, type JobRef, OUTCOME_STATES, type Store } from "../../engine/store.ts";
+import { MemoryStore } from "../../engine/stores/memory/index.ts";
+import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
+import { VirtualRuntime, VirtualTime } from "../../engine/testing/virtual-time.ts";
+import { conformance } from "../conformance/index.ts";
+import { newJob, outcome, snapshot } from "../conformance/support.ts";
+
+/** Turns of the event loop are real, so that a call that takes several needs no time to pass. */
+class StoreRuntime extends VirtualRuntime {
+  override turn(): Promise<void> {
+    return systemRuntime.turn();
+  }
+}
+
+async function open(time: VirtualTime): Promise<{ store: SqliteStore; close: () => Promise<void> }> {
+  const directory = await mkdtemp(join(tmpdir(), "kiln-conformance-"));
+  // Waiting for the disk would only make the tests slow.
+  const options = { durability: "normal", runtime: new StoreRuntime(time, 1, {}) } as const;
+  const store = await SqliteStore.open({ path: join(directory, "jobs.db"), ...options });
+  const close = async (): Promise<void> => {
+    await store.close();
+    await rm(directory, { recursive: true });
+  };
+  return { store, close };
+}
+
+conformance("SQLite store", async () => {
+  const time = new VirtualTime();
+  return { ...(await open(time)), advance: (ms) => time.advance(ms) };
+});
+
+/** A call, made in the same way on any store; it may look at what was claimed before. */
+type Call = (store: Store, claimed: JobRef[]) => Promise<unknown>;
+type Step = { readonly name: string; readonly call: Call } | { readonly name: string; readonly pass: number };
+
+const queue = fc.constantFrom("a", "b");
+const kind = fc.constantFrom("x", "y");
+const server = fc.constantFrom("s1", "s2");
+const delay = fc.constantFrom(0, 0, 500, 60_000);
+const index = fc.nat(30);
+const filter: fc.Arbitrary<JobFilter> = fc
+  .record({
+    ids: fc.option(fc.array(fc.integer({ min: 1, max: 30 }), { maxLength: 4 }), { nil: undefined }),
+    state: fc.option(fc.constantFrom(...JOB_STATES), { nil: undefined }),
+    queue: fc.option(queue, { nil: undefined }),
+    kind: fc.option(kind, { nil: undefined }),
+  })
+  .map((fields) => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)));
+
+const step = <T>(name: string, fields: fc.Arbitrary<T>, call: (fields: T) => Call): fc.Arbitrary<Step> =>
+  fields.map((value) => ({ name: `${name} ${JSON.stringify(value)}`, call: call(value) }));
+
+const steps: fc.Arbitrary<Step>[] = [
+  step(
+    "insert",
+    fc.array(fc.record({ queue, kind, delay, priority: fc.integer({ min: -1, max: 1 }) }), { maxLength: 3 }),
+    (jobs) => (store) => store.insert(jobs.map((job) => newJob({ ...job, maxAttempts: 2, tags: [job.kind] }))),
+  ),
+  step(
+    "claim",
+    fc.record({
+      server,
+      queues: fc.array(queue, { maxLength: 3 }),
+      kinds: fc.array(kind),
+      limit: fc.nat(3).map((n) => n + 1),
+    }),
+    (query) => async (store, claimed) => {
+      const reply = await store.claim({ ...query, sequence: claimed.length });
+      claimed.push(...reply.jobs);
+      return reply;
+    },
+  ),
+  step(
+    "finish",
+    fc.array(
+      fc.record({
+        index,
+        state: fc.constantFrom(...OUTCOME_STATES),
+        delay,
+        refund: fc.boolean(),
+        reason: fc.constantFrom(null, "retry"),
+      }),
+      { maxLength: 3 },
+    ),
+    (ends) => async (store, claimed) => {
+      const outcomes = ends.flatMap(({ index: at, state, ...fields }) => {
+        const ref = claimed.at(-1 - at);
+        return ref ? [outcome(ref, state, { ...fields, output: "1", error: fields.reason })] : [];
+      });
+      return store.finish("s2", outcomes);
+    },
+  ),
+  step("setParams", index, (at) => async (store, claimed) => {
+    const ref = claimed.at(-1 - at);
+    if (ref) await store.setParams(ref, { [`k${at % 3}`]: `${at}` });
+  }),
+  step(
+    "register",
+    server,
+    (id) => (store) =>
+      store.register({
+        id,
+        hostname: "h",
+        pid: 1,
+        version: "1",
+        queues: ["a"],
+        kinds: [],
+        workers: 1,
+        deadAfter: 60_000,
+      }),
+  ),
+  step("heartbeat", server, (id) => async (store) => {
+    const { leases, ...reply } = await store.heartbeat({ server: id, running: 1 });
+    return { ...reply, leases: [...leases].sort((a, b) => a.id - b.id) };
+  }),
+  step("unregister", server, (id) => (store) => store.unregister(id)),
+  step("lead", server, (holder) => (store) => store.lead({ name: "l", holder, ttl: 60_000 })),
+  step("resign", server, (holder) => (store) => store.resign({ name: "l", holder })),
+  step("orphans", fc.integer({ min: 1, max: 3 }), (limit) => (store) => store.orphans(limit)),
+  step("sweep", fc.integer({ min: 1, max: 100 }), (limit) => (store) => store.sweep(limit)),
+  step("delete", filter, (query) => (store) => store.delete(query)),
+  step("requeue", filter, (query) => (store) => store.requeue(query)),
+  step("pause", queue, (name) => (store) => store.pauseQueue(name)),
+  step("resume", queue, (name) => (store) => store.resumeQueue(name)),
+  step(
+    "prune",
+    fc.constantFrom(null, 60_001),
+    (kept) => (store) =>
+      store.prune({ succeeded: kept, deleted: kept, failed: kept, servers: 600_001, stats: 1e12, limit: 2 }),
+  ),
+  step(
+    "page",
+    fc.record({ state: fc.constantFrom(...JOB_STATES), limit: fc.nat(3), tag: kind }),
+    (query) => async (store) => {
+      const { jobs, next } = await store.jobs({ state: query.state, limit: query.limit });
+      const tagged = (await store.jobs({ ...query, limit: 500 })).jobs;
+      return { jobs, more: next !== null && (await store.jobs({ state: query.state, cursor: next })).jobs, tagged };
+    },
+  ),
+  step("series", fc.constantFrom(60_000, 300_000), (ms) => async (store) => {
+    const now = (await store.now()).getTime();
+    return store.series({ from: new Date(now - 600_000), to: new Date(now + 60_000), step: ms });
+  }),
+  fc.constantFrom(1, 500, 30_000, 60_000).map((pass) => ({ name: `${pass} ms pass`, pass })),
+];
+
+async function answer(call: Call, store: Store, claimed: JobRef[]): Promise<unknown> {
+  try {
+    return await call(store, claimed);
+  } catch (error) {
+    return (error as { code?: string }).code ?? error;
+  }
+}
+
+test("SQLite answers every call as memory does, whatever is asked", async () => {
+  const scenario = fc.array(fc.oneof(...steps), { minLength: 20, maxLength: 80, size: "max" });
+  await fc.assert(
+    fc.asyncProperty(scenario, async (calls) => {
+      const time = new VirtualTime();
+      const memory = new MemoryStore({ runtime: time.runtime() });
+      const { store, close } = await open(time);
+      const claimed: [JobRef[], JobRef[]] = [[], []];
+      try {
+        for (const each of calls) {
+          if ("pass" in each) await time.advance(each.pass);
+          else {
+            const expected = await answer(each.call, memory, claimed[0]);
+            assert.deepEqual(await answer(each.call, store, claimed[1]), expected, each.name);
+          }
+        }
+        assert.deepEqual(await snapshot(store), await snapshot(memory));
+        assert.deepEqual(await store.queues(), await memory.queues());
+      } finally {
+        await close();
+        await memory.close();
+      }
+    }),
+    { numRuns: Number(process.env["RUNS"] ?? 30) },
+  );
+});
