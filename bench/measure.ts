@@ -33,11 +33,12 @@ export interface Compared {
 
 /**
  * Measures two things side by side: `rounds` times each, the one that goes first changing from round to round, because
- * the machine is not the same from one minute to the next. The medians of all.
+ * the machine is not the same from one minute to the next. A round before them, in which Node compiles, does not count.
+ * The medians of all.
  */
 export async function compare(rounds: number, a: () => Promise<number>, b: () => Promise<number>): Promise<Compared> {
   const values: { a: number; b: number }[] = [];
-  for (let round = 0; round < rounds; round += 1) {
+  for (let round = 0; round <= rounds; round += 1) {
     if (round % 2 === 0) {
       const first = await a();
       values.push({ a: first, b: await b() });
@@ -46,6 +47,7 @@ export async function compare(rounds: number, a: () => Promise<number>, b: () =>
       values.push({ a: await a(), b: first });
     }
   }
+  values.shift();
   return {
     a: median(values.map((value) => value.a)),
     b: median(values.map((value) => value.b)),

@@ -3,6 +3,7 @@ import type { Duration } from "./duration.ts";
 import { type EnqueueOptions, newJob, newJobs } from "./enqueue.ts";
 import { InvalidError, StoreError } from "./errors.ts";
 import type { JobDefinition, JobSpec } from "./job.ts";
+import { Problems, readInteger, readName } from "./problems.ts";
 import { KIND_RULE, QUEUE_RULE } from "./rules/check.ts";
 import { KIND, LONGEST_DURATION, PAGE, QUEUE } from "./rules/limits.ts";
 import { shown } from "./rules/text.ts";
@@ -20,7 +21,7 @@ import {
   type ServerRecord,
   type Store,
 } from "./store.ts";
-import { Checker, copyArray, hasMethods, Problems, readInteger, readName } from "./validate.ts";
+import { Checker, copyArray, hasMethods } from "./validate.ts";
 import { type JobView, viewJob } from "./view.ts";
 
 export type { EnqueueOptions } from "./enqueue.ts";

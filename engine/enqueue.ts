@@ -2,6 +2,7 @@
 import type { Duration } from "./duration.ts";
 import { type AnyJobDefinition, JobDefinition, JobSpec, type ResolvedJobOptions } from "./job.ts";
 import { tryEncodeJson } from "./json.ts";
+import { Problems, readText } from "./problems.ts";
 import { QUEUE_RULE } from "./rules/check.ts";
 import { ATTEMPTS, LONGEST_DURATION, META, PRIORITY, QUEUE, TAGS, TITLE_MAX_BYTES } from "./rules/limits.ts";
 import { serializeError } from "./rules/serialize-error.ts";
@@ -9,7 +10,7 @@ import { cutText } from "./rules/text.ts";
 import type { Runtime } from "./runtime.ts";
 import { checkArgs } from "./schema.ts";
 import type { NewJob } from "./store.ts";
-import { Checker, Problems, readText } from "./validate.ts";
+import { Checker } from "./validate.ts";
 
 /** What may be said of one job; whatever is left out is as its definition says. */
 export interface EnqueueOptions {

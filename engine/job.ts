@@ -6,13 +6,14 @@ import type { EnqueueOptions } from "./enqueue.ts";
 import { InvalidError } from "./errors.ts";
 import type { Decoded } from "./json.ts";
 import type { Logger } from "./logger.ts";
+import { Problems, readName } from "./problems.ts";
 import type { Backoff } from "./retry.ts";
 import { KIND_RULE, QUEUE_RULE } from "./rules/check.ts";
 import { ATTEMPTS, KIND, LONGEST_DURATION, PRIORITY, QUEUE } from "./rules/limits.ts";
 import { shown } from "./rules/text.ts";
 import { isSchema } from "./schema.ts";
 import type { JobId } from "./store.ts";
-import { Checker, Problems, readName } from "./validate.ts";
+import { Checker } from "./validate.ts";
 
 export const DEFAULT_QUEUE = "default";
 export const DEFAULT_MAX_ATTEMPTS = 10;
@@ -187,27 +188,23 @@ export class JobDefinition<Input, Args = Input, Output = unknown> implements Any
   }
 }
 
+/** What `enqueue` takes, for the type parameter of `defineJob`. */
+export type InputOf<Args> = Args extends StandardSchemaV1 ? StandardSchemaV1.InferInput<Args> : Args;
+
+/** What the handler gets, for the type parameter of `defineJob`. */
+export type ArgsOf<Args> = Args extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Args> : Decoded<Args>;
+
 /**
- * Defines a kind of job with a schema for its args (zod, valibot, arktype: anything that speaks Standard Schema).
- * @throws InvalidError naming every bad option
- */
-export function defineJob<Schema extends StandardSchemaV1, Output = unknown>(
-  kind: string,
-  options: JobOptions<StandardSchemaV1.InferInput<Schema>> & { readonly args: Schema },
-): JobDefinition<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>, Output>;
-/**
- * Defines a kind of job by the type of its args alone; they are not checked, apart from being JSON. The handler gets them
- * as they come back from JSON: a `Date`, for example, as a string. A job without args takes `{}`.
+ * Defines a kind of job. `options.args` is a schema for its args (zod, valibot, arktype: anything that speaks Standard
+ * Schema), and all types follow from it. Without a schema, `defineJob<Args>("kind")` says what the args are; they are not
+ * checked then, apart from being JSON, and the handler gets them as they come back from it: a `Date`, for example, as a
+ * string. A job without args takes `{}`.
  * @throws InvalidError naming every bad option
  */
 export function defineJob<Args = Record<string, never>, Output = unknown>(
   kind: string,
-  options?: JobOptions<Args> & { readonly args?: never },
-): JobDefinition<Args, Decoded<Args>, Output>;
-export function defineJob(
-  kind: string,
-  options?: JobOptions<never> & { readonly args?: StandardSchemaV1 },
-): JobDefinition<unknown> {
+  options?: JobOptions<InputOf<Args>> & { readonly args?: Args extends StandardSchemaV1 ? Args : never },
+): JobDefinition<InputOf<Args>, ArgsOf<Args>, Output> {
   const problems = new Problems();
   readName(problems, "kind", kind, KIND, KIND_RULE);
   const check = new Checker(`can't define job ${shown(kind)}`, options, JOB_OPTIONS, { path: "", problems });

@@ -5,11 +5,11 @@
  */
 import { types } from "node:util";
 import { InvalidError, type Problem } from "./errors.ts";
+import { FIELD_MAX_BYTES, pathStep } from "./problems.ts";
 import { JSON_MAX_BYTES } from "./rules/limits.ts";
 import { serializeError } from "./rules/serialize-error.ts";
 import { cutText, shown } from "./rules/text.ts";
 import type { JsonText } from "./store.ts";
-import { FIELD_MAX_BYTES, pathStep } from "./validate.ts";
 
 /** What a value of type `T` is after it was encoded and decoded. `never` marks what can't be encoded. */
 export type Decoded<T> = unknown extends T

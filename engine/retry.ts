@@ -1,8 +1,8 @@
 /** How long a failed job waits before its next attempt. */
 import type { Duration } from "./duration.ts";
 import { SnoozeError } from "./errors.ts";
+import { Problems, readDuration } from "./problems.ts";
 import { LONGEST_DURATION } from "./rules/limits.ts";
-import { Problems, readDuration } from "./validate.ts";
 
 /**
  * Milliseconds from the failure of attempt `attempt` (from 1) to the next one. `error` is what the attempt threw;

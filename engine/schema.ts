@@ -3,9 +3,9 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { PermanentError } from "./errors.ts";
 import type { AnyJobDefinition } from "./job.ts";
 import { decodeJson } from "./json.ts";
+import { Problems, pathStep } from "./problems.ts";
 import { serializeError } from "./rules/serialize-error.ts";
 import type { JsonText } from "./store.ts";
-import { Problems, pathStep } from "./validate.ts";
 
 type Result = StandardSchemaV1.Result<unknown>;
 
@@ -44,10 +44,10 @@ export function checkArgs(
 
 /**
  * The args for a handler: decoded, and through the schema with its transforms and defaults.
- * @throws PermanentError when they do not fit the schema; whatever the schema itself throws
+ * @throws PermanentError when they are not JSON or do not fit the schema; whatever the schema itself throws
  */
 export async function decodeArgs(definition: AnyJobDefinition, args: JsonText): Promise<unknown> {
-  const value = decodeJson(args);
+  const value = decodeStored(definition, args);
   if (definition.schema === null) return value;
   const result = await definition.schema["~standard"].validate(value);
   const problems = new Problems();
@@ -55,6 +55,14 @@ export async function decodeArgs(definition: AnyJobDefinition, args: JsonText): 
   const error = problems.error(`the args of ${definition.kind} do not fit its schema`);
   if (error !== null) throw new PermanentError(error.message);
   return (result as StandardSchemaV1.SuccessResult<unknown>).value;
+}
+
+function decodeStored({ kind }: AnyJobDefinition, args: JsonText): unknown {
+  try {
+    return decodeJson(args);
+  } catch (cause) {
+    throw new PermanentError(`the args of ${kind} are not JSON`, { cause });
+  }
 }
 
 function addIssues(problems: Problems, field: string, value: unknown, { issues }: Result): void {

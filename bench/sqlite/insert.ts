@@ -58,9 +58,10 @@ async function insertClient(path: string): Promise<number> {
   return time;
 }
 
+/** All columns are bound, as a loop has to that inserts any job and not only these. */
 const INSERT = `INSERT INTO kiln_jobs
   (id, state, kind, queue, priority, run_at, max_attempts, created_at, deadline, timeout, title, tags, meta, args)
-  VALUES (?, 'enqueued', ?, ?, 0, ?, 10, ?, NULL, NULL, NULL, NULL, NULL, ?)`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 const TAKE_IDS = "UPDATE kiln_sequences SET value = value + ? WHERE name = 'jobs' RETURNING value";
 
 async function insertBare(path: string): Promise<number> {
@@ -74,7 +75,8 @@ async function insertBare(path: string): Promise<number> {
       const now = Date.now();
       for (let index = 0; index < CALL; index += 1) {
         const args = JSON.stringify(argsOf(first + index));
-        insertOne.run(last - CALL + 1 + index, job.kind, QUEUE, now, now, args);
+        const id = last - CALL + 1 + index;
+        insertOne.run(id, "enqueued", job.kind, QUEUE, 0, now, 10, now, null, null, null, null, null, args);
       }
       db.exec("COMMIT");
     }

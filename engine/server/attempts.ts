@@ -6,6 +6,7 @@ export class Attempts implements Iterable<Attempt> {
   /** By id, then by claim: a job may be claimed anew while an abandoned handler of an earlier claim still settles. */
   readonly #byId = new Map<JobId, Attempt[]>();
   #size = 0;
+  #kinds = new Set<string>();
 
   get size(): number {
     return this.#size;
@@ -17,6 +18,7 @@ export class Attempts implements Iterable<Attempt> {
     if (others) others.push(attempt);
     else this.#byId.set(id, [attempt]);
     this.#size += 1;
+    this.#kinds.add(attempt.job.kind);
   }
 
   remove(attempt: Attempt): void {
@@ -33,6 +35,13 @@ export class Attempts implements Iterable<Attempt> {
 
   has(id: JobId): boolean {
     return this.#byId.has(id);
+  }
+
+  /** Kinds of which something has run since the last call, sorted. */
+  takeKinds(): string[] {
+    const kinds = [...this.#kinds].sort();
+    this.#kinds = new Set([...this].map((attempt) => attempt.job.kind));
+    return kinds;
   }
 
   *[Symbol.iterator](): Iterator<Attempt> {

@@ -136,11 +136,12 @@ export class Heartbeat {
 
   /** Waits for the next beat's time. False = not yet. */
   async #pause(): Promise<boolean> {
-    const { runtime, interval } = this.#deps;
+    const { runtime, attempts, interval } = this.#deps;
     const due = Math.max(this.#lastTried + interval, runtime.monotonic());
     if (!this.#requested) await this.#wakeup.wait(due - runtime.monotonic());
     const late = runtime.monotonic() - due;
-    if (late > interval) this.#blocked(late);
+    const kinds = attempts.takeKinds();
+    if (late > interval) this.#blocked(late, kinds);
     const go = this.#requested || late >= 0;
     this.#requested = false;
     return go;
@@ -220,12 +221,10 @@ export class Heartbeat {
     if (resumed) onReady();
   }
 
-  #blocked(ms: number): void {
+  /** `kinds` is what ran meanwhile: the handler that blocked has often returned by the time that this is seen. */
+  #blocked(ms: number, kinds: readonly string[]): void {
     this.#loopBlocks += 1;
-    const kinds = [...new Set([...this.#deps.attempts].map((attempt) => attempt.job.kind))].sort();
-    this.#deps.faults.log("error", "the event loop was blocked for longer than a heartbeat", {
-      ms: Math.round(ms),
-      kinds,
-    });
+    const what = "the event loop was blocked for longer than a heartbeat";
+    this.#deps.faults.log("error", what, { ms: Math.round(ms), kinds });
   }
 }

@@ -1,7 +1,7 @@
 /** The worker processes: starts them, kills them, and gathers what they wrote down. */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { readLines, sharedNow, toRuns } from "./log.ts";
@@ -66,7 +66,7 @@ export class Fleet {
     this.#workers.push(this.#spawn());
   }
 
-  /** Resolves when each of them has a job in hand, or had one since this was called. */
+  /** Resolves when each of them has had a job in hand since this was called. */
   async busy(): Promise<void> {
     await Promise.all(this.#workers.map((worker) => this.#busy(worker)));
   }
@@ -107,16 +107,19 @@ export class Fleet {
     worker.process.kill(signal);
     // One that does not end is found by the time limit of the test.
     const at = await worker.exited;
-    if (signal === "SIGTERM") assert.equal(worker.process.exitCode, 0, `${worker.name}: ${this.#output}`);
+    if (signal === "SIGTERM") {
+      const ended = `${worker.name} ended with ${worker.process.signalCode ?? worker.process.exitCode}: ${this.#output}`;
+      assert.equal(worker.process.exitCode, 0, ended);
+    }
     this.#past.push(...toRuns(worker.name, readLines(worker.log), at));
   }
 
-  /** Waits until the worker has written down the start of another run. */
+  /** Waits until the worker has written down something more of a run. */
   async #busy({ name, log }: Worker): Promise<void> {
-    const starts = (): number => (existsSync(log) ? readLines(log).filter(({ type }) => type === "start").length : 0);
-    const before = starts();
+    const written = (): number => statSync(log, { throwIfNoEntry: false })?.size ?? 0;
+    const before = written();
     const end = performance.now() + LIMIT;
-    while (starts() === before) {
+    while (written() === before) {
       assert.equal(this.#unexpected, null);
       assert.ok(performance.now() < end, `${name} ran nothing for ${LIMIT} ms: ${this.#output}`);
       await setTimeout(10);

@@ -8,9 +8,9 @@ import type { Expected } from "./verdict.ts";
 
 /** Jobs that are there before the first worker starts. */
 const BACKLOG = 300;
-/** Jobs of one call, and milliseconds between two calls: about half of what two workers can do. */
-const CALL = 6;
-const PAUSE = 60;
+/** Jobs of one call, and milliseconds between two calls: about half of what one worker can do. */
+const CALL = 10;
+const PAUSE = 50;
 
 const between = (least: number, most: number): number => Math.round(least + Math.random() * (most - least));
 

@@ -13,7 +13,8 @@ const [, , database = "", log = ""] = process.argv;
 const fd = openSync(log, "a");
 
 /** A worker that the test has left behind must not live on. */
-process.once("disconnect", () => process.exit(1));
+const leftBehind = (): never => process.exit(1);
+process.once("disconnect", leftBehind);
 
 function logged<Input, Args>(definition: JobDefinition<Input, Args>, work: HandlerFunction<Args, unknown>): Handler {
   return definition.handler(async (job, context) => {
@@ -62,4 +63,5 @@ const server = new Server(store, {
 });
 await server.runUntilSignal();
 await store.close();
+process.off("disconnect", leftBehind);
 process.disconnect();

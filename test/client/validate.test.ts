@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { Problems } from "../../engine/problems.ts";
 import { QUEUE_RULE } from "../../engine/rules/check.ts";
 import { QUEUE } from "../../engine/rules/limits.ts";
-import { Checker, closest, Problems } from "../../engine/validate.ts";
+import { Checker, closest } from "../../engine/validate.ts";
 import { hostileProxy, problemsOf, revokedProxy, rulesOf, throwingGetter } from "./support.ts";
 
 const FIELDS = ["interval", "workers", "queue", "name", "on", "mode", "fn", "at", "list", "sub", "store"] as const;
@@ -55,7 +56,7 @@ test("every problem is named at once, with field, value and rule", async () => {
   assert.deepEqual(
     (await problemsOf(() => checkAll(options))).map(({ field, value, rule }) => [field, value, rule]),
     [
-      ["interval", "5", 'must be a duration of 10ms to 1m, in ms or such as "30s"'],
+      ["interval", "5", 'must be a duration, in ms or such as "30s", of from 10ms to 1m'],
       ["workers", "1.5", "must be an integer from 1 to 9"],
       ["queue", '"Mail Out"', QUEUE_RULE],
       ["name", '"toolong"', "must be a non-empty string of at most 5 bytes"],
@@ -177,10 +178,10 @@ test("false stands for none only where that is offered", async () => {
   };
   assert.equal(read(false, 0), 0);
   assert.deepEqual(await rulesOf(() => read(false)), [
-    'timeout must be a duration of 10ms to 1m, in ms or such as "30s"',
+    'timeout must be a duration, in ms or such as "30s", of from 10ms to 1m',
   ]);
   assert.deepEqual(await rulesOf(() => read(0, 0)), [
-    'timeout must be a duration of 10ms to 1m, in ms or such as "30s", or false',
+    'timeout must be a duration, in ms or such as "30s", of from 10ms to 1m, or false',
   ]);
 });
 

@@ -11,6 +11,7 @@ const FILES = {
   fails: 'import { test } from "node:test"; test("bad", () => { throw new Error("no"); });',
   empty: "export const nothing: null = null;",
   throws: "const bad: string = 'no'; throw new Error(bad);",
+  loops: 'import { test } from "node:test"; test("fine", () => {}); test("loops", () => { for (;;); });',
 };
 
 let dir: string;
@@ -20,8 +21,8 @@ before(async () => {
 });
 after(() => rm(dir, { recursive: true, force: true }));
 
-const run = (...names: string[]) =>
-  launch(["scripts/test.ts", ...names.map((name) => relative(ROOT, join(dir, `${name}.test.ts`)))]);
+const path = (name: string): string => relative(ROOT, join(dir, `${name}.test.ts`));
+const run = (...names: string[]) => launch(["scripts/test.ts", ...names.map(path)]);
 
 test("tests that pass", async () => {
   const { code, stdout, stderr } = await run("passes");
@@ -51,4 +52,11 @@ test("no test at all", async () => {
     assert.equal(code, 1);
     assert.match(stderr, /^npm test: no test ran\n/);
   }
+});
+
+test("a test that never ends", async () => {
+  const { code, stdout, stderr } = await launch(["scripts/test.ts", "--timeout=1", path("loops")]);
+  assert.equal(code, 1);
+  assert.match(stdout, /fail 1\n/);
+  assert.equal(stderr, `npm test: ${path("loops")} did not end within 1 s\n`);
 });

@@ -44,7 +44,7 @@ test("every problem is named at once, each with its field, its value and its rul
       for (const line of [
         /handlers must have at least one handler, got \[\]/,
         /queues\.mail must be an integer from 1 to 10000, got 0/,
-        /pollInterval must be a duration of 10ms to 1h.* got "1ms"/,
+        /pollInterval must be a duration.* of from 10ms to 1h, got "1ms"/,
         /killGrace must be a duration.* got -1/,
         /maintenance must be true or false, got "yes"/,
         /nam is unknown.*did you mean name\?.* got "web"/,

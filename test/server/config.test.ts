@@ -95,7 +95,7 @@ describe("durations", () => {
     refused({ heartbeatInterval: "6m" }, "heartbeatInterval", /of from 100ms to 5m$/);
     refused({ leaderTtl: "900ms" }, "leaderTtl", /of from 1s to 10m$/);
     refused({ timeout: 0 }, "timeout", /at least 1ms and at most a hundred years, or false$/);
-    assert.equal(problemsOf({ heartbeatInterval: "6m" })[0]?.value, '"6m"');
+    assert.equal(problemsOf({ ...BASE, heartbeatInterval: "6m" })[0]?.value, '"6m"');
   });
 
   test("below a millisecond are refused where a millisecond is", () => {
@@ -165,8 +165,6 @@ describe("retention", () => {
 });
 
 describe("handlers", () => {
-  const withoutHandlers = { queues: { default: 1 } };
-
   test("are found by their kind", () => {
     const [a, b] = [handler("a"), handler("b")];
     const { handlers } = resolveConfig({ ...BASE, handlers: [a, b] });
@@ -181,7 +179,7 @@ describe("handlers", () => {
 
   test("are needed", () => {
     refused({ handlers: [] }, "handlers", /at least one handler/);
-    refused({}, "handlers", /is required/);
+    refused({ handlers: undefined }, "handlers", /is required/);
     for (const value of [handler(), "task", null, {}]) {
       refused({ handlers: value }, "handlers", /must be an array/);
     }
@@ -192,11 +190,7 @@ describe("handlers", () => {
     for (const value of [lookAlike, defineJob("task"), () => {}, null, undefined, "task", new Proxy(handler(), {})]) {
       refused({ handlers: [handler(), value] }, "handlers[1]", /must be a handler, as made by/);
     }
-    refused(
-      { handlers: [handler("a"), handler("b"), handler("a")] },
-      "handlers[2]",
-      /the only handler of its kind/,
-    );
+    refused({ handlers: [handler("a"), handler("b"), handler("a")] }, "handlers[2]", /the only handler of its kind/);
   });
 });
 

@@ -231,13 +231,16 @@ describe("a runtime", () => {
     a.signal("SIGTERM");
     a.signal("SIGINT");
     assert.deepEqual(got, ["first SIGTERM", "second SIGTERM", "first SIGINT"]);
+    assert.equal(a.listeners, 3);
     off();
     off();
+    assert.equal(a.listeners, 1);
     a.signal("SIGTERM");
     assert.deepEqual(got.slice(3), ["second SIGTERM"]);
     offOther();
     a.signal("SIGTERM");
     assert.equal(got.length, 4);
+    assert.equal(a.listeners, 0);
   });
 
   test("makes the unlikely happen where it was told to, and keeps the marks", () => {

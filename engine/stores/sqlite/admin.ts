@@ -78,12 +78,11 @@ async function inChunks(
   for await (const ids of candidates(db, filter, allowed)) {
     // Others may have changed the jobs since they were found, so all is decided again under the lock.
     changed += await db.write((tx) => change(tx, matching(db, filter, allowed, ids)));
-    await db.runtime.turn();
   }
   return changed;
 }
 
-/** Ids of jobs that may match, at most a chunk at a time. */
+/** Ids of jobs that may match, at most a chunk at a time, with a pause before each but the first. */
 async function* candidates(
   db: Connection,
   filter: JobFilter,
@@ -92,13 +91,16 @@ async function* candidates(
   const { ids, state, queue, kind } = filter;
   if (ids !== undefined) {
     const all = [...new Set(ids)];
-    for (let start = 0; start < all.length; start += CHUNK) yield all.slice(start, start + CHUNK);
+    for (let start = 0; start < all.length; start += CHUNK) {
+      if (start > 0) await db.runtime.turn();
+      yield all.slice(start, start + CHUNK);
+    }
   } else if (state !== undefined && states.includes(state)) {
     let after: Position | null = null;
     do {
+      if (after !== null) await db.runtime.turn();
       const { found, next } = await nextPortion(db, { state, queue, kind }, after);
       if (found.length > 0) yield found.map(({ id }) => id);
-      else await db.runtime.turn();
       after = next;
     } while (after !== null);
   }

@@ -65,9 +65,14 @@ export class Connection {
     );
   }
 
+  /** @throws StoreError `store_closed` */
+  assertOpen(): void {
+    if (this.#closed.signal.aborted) throw new StoreError("store_closed", `SQLite store ${this.path} is closed`);
+  }
+
   /** The store's clock; milliseconds since 1970. @throws StoreError `store_closed` */
   now(): number {
-    this.#refuseClosed();
+    this.assertOpen();
     return this.runtime.now();
   }
 
@@ -151,7 +156,7 @@ export class Connection {
   }
 
   #checked<T>(call: () => T): T {
-    this.#refuseClosed();
+    this.assertOpen();
     try {
       return call();
     } catch (error) {
@@ -163,7 +168,7 @@ export class Connection {
   async #retry<T>(call: () => T): Promise<T> {
     const started = this.runtime.monotonic();
     for (let wait = 1; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
-      this.#refuseClosed();
+      this.assertOpen();
       try {
         return call();
       } catch (error) {
@@ -171,10 +176,6 @@ export class Connection {
       }
       await sleep(this.runtime, wait * (0.5 + this.runtime.random() / 2), this.#closed.signal);
     }
-  }
-
-  #refuseClosed(): void {
-    if (this.#closed.signal.aborted) throw new StoreError("store_closed", `SQLite store ${this.path} is closed`);
   }
 }
 

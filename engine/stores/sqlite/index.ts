@@ -190,6 +190,7 @@ export class SqliteStore implements Store {
   }
 
   subscribe(listener: StoreListener): () => Promise<void> {
+    this.#db.assertOpen();
     return this.#wake.subscribe(listener);
   }
 

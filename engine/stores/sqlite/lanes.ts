@@ -16,22 +16,28 @@ export interface Ready extends Lane {
   readonly priority: number;
 }
 
-const NEXT_LANE = {
-  enqueued: `SELECT queue, kind FROM kiln_jobs INDEXED BY kiln_jobs_ready
-    WHERE state = 'enqueued' AND (queue, kind) > (?1, ?2) ORDER BY queue, kind LIMIT 1`,
-  scheduled: `SELECT queue, kind FROM kiln_jobs INDEXED BY kiln_jobs_due
-    WHERE state = 'scheduled' AND (queue, kind) > (?1, ?2) ORDER BY queue, kind LIMIT 1`,
-} as const;
+const LANE_INDEX = { enqueued: "kiln_jobs_ready", scheduled: "kiln_jobs_due" } as const;
+type LaneState = keyof typeof LANE_INDEX;
 
-/** All lanes that have jobs in `state`, or only those of `queue`, in order. One statement for each. */
-export function lanesOf(db: Connection, state: keyof typeof NEXT_LANE, queue?: string): Lane[] {
+// Two statements, because (queue, kind) > (?, ?) would walk over the whole lane that it begins with.
+const nextKind = (state: LaneState): string => `SELECT queue, kind FROM kiln_jobs INDEXED BY ${LANE_INDEX[state]}
+  WHERE state = '${state}' AND queue = ?1 AND kind > ?2 ORDER BY kind LIMIT 1`;
+const nextQueue = (state: LaneState): string => `SELECT queue, kind FROM kiln_jobs INDEXED BY ${LANE_INDEX[state]}
+  WHERE state = '${state}' AND queue > ?1 ORDER BY queue, kind LIMIT 1`;
+
+const NEXT_KIND = { enqueued: nextKind("enqueued"), scheduled: nextKind("scheduled") } as const;
+const NEXT_QUEUE = { enqueued: nextQueue("enqueued"), scheduled: nextQueue("scheduled") } as const;
+
+/** The lanes that have jobs in `state`, those of `queue` or all, in order. One statement for each, one for each queue. */
+export function lanesOf(db: Connection, state: LaneState, queue?: string): Lane[] {
   const lanes: Lane[] = [];
-  let after: readonly [string, string] = [queue ?? "", ""];
+  let [after, kind] = [queue ?? "", ""];
   while (true) {
-    const next = db.get<[string, string]>(NEXT_LANE[state], ...after);
-    if (!next || (queue !== undefined && next[0] !== queue)) return lanes;
-    lanes.push({ queue: next[0], kind: next[1] });
-    after = next;
+    let next = db.get<[string, string]>(NEXT_KIND[state], after, kind);
+    if (!next && queue === undefined) next = db.get<[string, string]>(NEXT_QUEUE[state], after);
+    if (!next) return lanes;
+    [after, kind] = next;
+    lanes.push({ queue: after, kind });
   }
 }
 

@@ -77,11 +77,11 @@ function removeOutlived(db: Connection, { key, from, order }: Outlived, age: num
 async function inChunks(db: Connection, limit: number, change: (rows: number) => Promise<number>): Promise<number> {
   let changed = 0;
   while (changed < limit) {
+    if (changed > 0) await db.runtime.turn();
     const rows = Math.min(CHUNK, limit - changed);
     const now = await change(rows);
     changed += now;
     if (now < rows) break;
-    await db.runtime.turn();
   }
   return changed;
 }

@@ -52,26 +52,44 @@ function scanLanes(db: Connection, { queue, kind }: ScanFilter, after: Position 
 }
 
 type IndexRow = readonly [rank: number, id: JobId, queue: string, kind: string];
-
 type IndexedState = Exclude<JobState, "enqueued">;
 
-/** ?1 and ?2 are the rank and id before the first row, ?3 how many rows. */
-const INDEX_SCANS: Readonly<Record<IndexedState, string>> = {
-  scheduled: `SELECT run_at, id, queue, kind FROM kiln_jobs INDEXED BY kiln_jobs_scheduled
-    WHERE state = 'scheduled' AND (run_at, id) > (?1, ?2) ORDER BY run_at, id LIMIT ?3`,
-  // Only the running jobs: few enough to be sorted each time.
-  processing: `SELECT id, id, queue, kind FROM kiln_jobs INDEXED BY kiln_jobs_held
-    WHERE state = 'processing' AND (id, id) < (?1, ?2) ORDER BY id DESC LIMIT ?3`,
-  failed: `SELECT finalized_at, id, queue, kind FROM kiln_jobs INDEXED BY kiln_jobs_failed
-    WHERE state = 'failed' AND (finalized_at, id) < (?1, ?2) ORDER BY finalized_at DESC, id DESC LIMIT ?3`,
-  succeeded: archiveScan("succeeded"),
-  deleted: archiveScan("deleted"),
+interface Order {
+  readonly index: string;
+  /** What comes before the id. */
+  readonly rank: string;
+  readonly newestFirst: boolean;
+}
+
+const ORDERS: Readonly<Record<IndexedState, Order>> = {
+  scheduled: { index: "kiln_jobs_scheduled", rank: "run_at", newestFirst: false },
+  // By id alone. Only the running jobs: few enough to be sorted each time.
+  processing: { index: "kiln_jobs_held", rank: "id", newestFirst: true },
+  failed: { index: "kiln_jobs_failed", rank: "finalized_at", newestFirst: true },
+  succeeded: { index: "kiln_archive_ended", rank: "finalized_at", newestFirst: true },
+  deleted: { index: "kiln_archive_ended", rank: "finalized_at", newestFirst: true },
 };
 
-function archiveScan(state: "succeeded" | "deleted"): string {
-  return `SELECT finalized_at, id, queue, kind FROM kiln_archive INDEXED BY kiln_archive_ended
-    WHERE state = '${state}' AND (finalized_at, id) < (?1, ?2) ORDER BY finalized_at DESC, id DESC LIMIT ?3`;
+/**
+ * ?1 and ?2 are the rank and id before the first row, ?3 how many rows. In two parts, because (rank, id) > (?1, ?2) would
+ * begin with all jobs of that rank, and thousands may be scheduled for one instant.
+ */
+function indexScan(state: IndexedState): string {
+  const { index, rank, newestFirst } = ORDERS[state];
+  const [beyond, direction] = newestFirst ? ["<", "DESC"] : [">", "ASC"];
+  const part = (position: string): string => `SELECT ${rank} AS rank, id, queue, kind
+    FROM ${tableOf(state)} INDEXED BY ${index} WHERE state = '${state}' AND ${position}`;
+  return `${part(`${rank} = ?1 AND id ${beyond} ?2`)} UNION ALL ${part(`${rank} ${beyond} ?1`)}
+    ORDER BY rank ${direction}, id ${direction} LIMIT ?3`;
 }
+
+const INDEX_SCANS: Readonly<Record<IndexedState, string>> = {
+  scheduled: indexScan("scheduled"),
+  processing: indexScan("processing"),
+  failed: indexScan("failed"),
+  succeeded: indexScan("succeeded"),
+  deleted: indexScan("deleted"),
+};
 
 function scanIndex(
   db: Connection,

@@ -1,0 +1,65 @@
+/** How far the import is, as its database says. */
+import type { Client, Counts, JobView } from "kiln";
+import { CHECKPOINT, type Checkpoint, FILES, importFile, importRow, ROWS } from "./jobs.ts";
+import type { Storage } from "./storage.ts";
+
+export interface Progress {
+  /** Rows of all imports in the database. */
+  readonly rows: number;
+  /** Rows that have been enqueued. */
+  readonly read: number;
+  /** Rows that have become records. */
+  readonly stored: number;
+  /** Rows that have failed for good. */
+  readonly refused: number;
+  /** Jobs of both kinds by state. */
+  readonly jobs: Counts;
+  /** How long the longest waiting ready row has been waiting, milliseconds; null = none is. */
+  readonly oldest: number | null;
+  /** Nothing is left to do. */
+  readonly drained: boolean;
+  /** Why rows failed for good, the latest first. */
+  readonly failures: readonly string[];
+}
+
+/** Failures that are looked up. */
+const FAILURES = 3;
+
+export async function readProgress(client: Client, storage: Storage): Promise<Progress> {
+  const [queues, jobs, failed] = await Promise.all([
+    client.queues(),
+    client.counts(),
+    client.list({ state: "failed", kind: importRow.kind, limit: FAILURES }),
+  ]);
+  const rowQueue = queues.find(({ name }) => name === ROWS);
+  const imports = storage.imports();
+  const read = await Promise.all(imports.map(({ id }) => rowsRead(client, storage, id)));
+  const busy = queues.some((queue) => queue.scheduled + queue.enqueued + queue.processing > 0);
+  return {
+    rows: imports.reduce((sum, { rows }) => sum + rows, 0),
+    read: read.reduce((sum, rows) => sum + rows, 0),
+    stored: storage.recordCount(),
+    refused: rowQueue?.failed ?? 0,
+    jobs,
+    oldest: rowQueue?.latency ?? null,
+    drained: !busy,
+    failures: failed.jobs.map(reasonOf),
+  };
+}
+
+/** Why files could not be read to their end. */
+export async function fileFailures(client: Client): Promise<string[]> {
+  const { jobs } = await client.list({ state: "failed", queue: FILES, kind: importFile.kind });
+  return jobs.map(reasonOf);
+}
+
+async function rowsRead(client: Client, storage: Storage, importId: number): Promise<number> {
+  const jobId = storage.rowJob({ importId, row: 0 });
+  const job = jobId === undefined ? null : await client.get(jobId);
+  return (job?.params[CHECKPOINT] as Checkpoint | undefined)?.rows ?? 0;
+}
+
+/** The message of the error that ended the job. */
+function reasonOf({ history }: JobView): string {
+  return (history.at(-1)?.error ?? "unknown").replace(/^PermanentError: /, "");
+}

@@ -1,0 +1,43 @@
+import { z } from "zod";
+import type { Client } from "../../../engine/client.ts";
+import { defineJob } from "../../../engine/job.ts";
+
+declare const client: Client;
+const order = defineJob("order", { args: z.object({ id: z.number(), at: z.coerce.date<string>() }) });
+const mail = defineJob<{ to: string; cc?: string }>("mail");
+const cleanup = defineJob("cleanup");
+
+await client.enqueue(order, { id: "7", at: "x" }); // error: TS2322
+await client.enqueue(order, { id: 7 }); // error: TS2741
+await client.enqueue(order, { id: 7, at: new Date(0) }); // error: TS2322
+await client.enqueue(order, { id: 7, at: "x", more: 1 }); // error: TS2353
+await client.enqueue(order); // error: TS2554
+await client.enqueue(mail, { to: 5 }); // error: TS2322
+await client.enqueue(mail, { to: "a", bcc: "b" }); // error: TS2353
+await client.enqueue(mail, { to: "a", cc: null }); // error: TS2322
+await client.enqueue(mail, "a"); // error: TS2345
+await client.enqueue(cleanup, { all: true }); // error: TS2322
+await client.enqueue("mail", { to: "a" }); // error: TS2345
+await client.enqueue({ kind: "mail" }, { to: "a" }); // error: TS2739
+
+await client.enqueue(mail, { to: "a" }, { priority: "high" }); // error: TS2322
+await client.enqueue(mail, { to: "a" }, { delay: new Date(0) }); // error: TS2322
+await client.enqueue(mail, { to: "a" }, { runAt: "tomorrow" }); // error: TS2322
+await client.enqueue(mail, { to: "a" }, { timeout: true }); // error: TS2322
+await client.enqueue(mail, { to: "a" }, { meta: { a: 1 } }); // error: TS2322
+await client.enqueue(mail, { to: "a" }, { tags: "urgent" }); // error: TS2322
+await client.enqueue(mail, { to: "a" }, { maxAttemps: 5 }); // error: TS2561
+
+await client.enqueueMany([{ definition: mail, args: { to: 5 }, options: undefined }]); // error: TS2741
+await client.enqueueMany([mail.spec({ to: 5 })]); // error: TS2322
+await client.enqueueMany(mail.spec({ to: "a" })); // error: TS2740
+
+await client.get("7"); // error: TS2345
+await client.list({}); // error: TS2741
+await client.list({ state: "done" }); // error: TS2322
+await client.list({ state: "failed", sort: "id" }); // error: TS2353
+await client.delete("7"); // error: TS2345
+await client.delete({ state: "failed", tag: "a" }); // error: TS2353
+await client.requeue(["7"]); // error: TS2322
+await client.series({ from: new Date(0), to: new Date(1) }); // error: TS2741
+(await client.get(1)).kind; // error: TS2531
