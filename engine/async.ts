@@ -16,16 +16,23 @@ export function sleep(runtime: Runtime, ms: number, signal: AbortSignal): Promis
   });
 }
 
+export interface DeadlineOptions<T> {
+  /** Gets what the call returns after it was given up. */
+  readonly late?: (value: T) => void;
+  /** Gives the call up before its time. */
+  readonly signal?: AbortSignal;
+}
+
 /**
  * The result of `call`, or a `DeadlineError` after `ms` milliseconds; `name` says in the error what did not answer. The
- * call itself goes on, and what comes of it later is given to `late`.
+ * call itself goes on.
  */
 export function withDeadline<T>(
   runtime: Runtime,
   name: string,
   ms: number,
   call: () => Promise<T>,
-  late: (value: T) => void = () => {},
+  { late, signal }: DeadlineOptions<T> = {},
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     let open = true;
@@ -33,16 +40,21 @@ export function withDeadline<T>(
       const first = open;
       open = false;
       cancel();
+      signal?.removeEventListener("abort", giveUp);
       if (first) fn();
       return first;
     };
-    const cancel = runtime.timer(ms, () => {
-      settle(() => reject(new DeadlineError(`${name} did not answer within ${ms} ms`)));
-    });
+    const started = runtime.monotonic();
+    const giveUp = (): void => {
+      const waited = Math.round(runtime.monotonic() - started);
+      settle(() => reject(new DeadlineError(`${name} did not answer within ${waited} ms`)));
+    };
+    const cancel = runtime.timer(ms, giveUp);
+    signal?.addEventListener("abort", giveUp);
     // A call that throws before it returns a promise must not leave the timer behind.
     const answer = async (): Promise<T> => call();
     answer().then(
-      (value) => settle(() => resolve(value)) || late(value),
+      (value) => settle(() => resolve(value)) || late?.(value),
       (error: unknown) => settle(() => reject(error)),
     );
   });
@@ -58,6 +70,12 @@ export function settlesWithin(runtime: Runtime, ms: number, promise: Promise<unk
     };
     promise.then(settled, settled);
   });
+}
+
+/** Calls a user's function that nobody waits for: `onError` gets what it throws, or what its promise is rejected with. */
+export function callUser(fn: () => unknown, onError: (error: unknown) => void): void {
+  const call = async (): Promise<unknown> => fn();
+  call().catch(onError);
 }
 
 /** A sleeper that can be woken. A wake-up that comes while it is awake is kept for its next wait. */

@@ -65,6 +65,8 @@ export function retryDelay(backoff: Backoff, attempt: number, error: unknown, ra
 function attemptBackoff(backoff: Backoff, attempt: number, error: unknown, random: () => number): number | null {
   try {
     const delay: unknown = backoff(attempt, error, random);
+    // An async function is no backoff; its rejection must not end the process on top of that.
+    if (delay instanceof Promise) delay.catch(() => {});
     return typeof delay === "number" && !Number.isNaN(delay) ? delay : null;
   } catch {
     return null;

@@ -46,15 +46,19 @@ export type StopSignal = "SIGTERM" | "SIGINT";
 /** Node's `setTimeout` fires at once beyond this. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
+/** Node counts timers in whole milliseconds and may fire up to two early by the clock that `monotonic` reads. */
 function timer(ms: number, fn: () => void): CancelTimer {
-  let left = Math.max(ms, 0);
+  const due = performance.now() + ms;
   let handle: NodeJS.Timeout;
-  const arm = (): void => {
-    const step = Math.min(left, LONGEST_TIMER);
-    left -= step;
-    handle = setTimeout(left > 0 ? arm : fn, step);
+  const fire = (): void => {
+    const left = due - performance.now();
+    if (left > 0) arm(left);
+    else fn();
   };
-  arm();
+  const arm = (left: number): void => {
+    handle = setTimeout(fire, Math.min(Math.ceil(left), LONGEST_TIMER));
+  };
+  arm(Math.max(ms, 0));
   return () => clearTimeout(handle);
 }
 

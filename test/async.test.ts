@@ -117,13 +117,7 @@ describe("withDeadline", () => {
     const { time, runtime } = clock();
     const late: number[] = [];
     const answer = Promise.withResolvers<number>();
-    const call = withDeadline(
-      runtime,
-      "claim",
-      500,
-      () => answer.promise,
-      (value) => late.push(value),
-    );
+    const call = withDeadline(runtime, "claim", 500, () => answer.promise, { late: (value) => late.push(value) });
     await assert.rejects(time.settled(call, 1_000), DeadlineError);
     assert.deepEqual(late, []);
     answer.resolve(7);
@@ -134,13 +128,7 @@ describe("withDeadline", () => {
   test("does not hand over a value that came in time", async () => {
     const { time, runtime } = clock();
     const late: number[] = [];
-    await withDeadline(
-      runtime,
-      "claim",
-      500,
-      async () => 7,
-      (value) => late.push(value),
-    );
+    await withDeadline(runtime, "claim", 500, async () => 7, { late: (value) => late.push(value) });
     await time.advance(1_000);
     assert.deepEqual(late, []);
   });
@@ -150,13 +138,7 @@ describe("withDeadline", () => {
       const { time, runtime } = clock();
       const answer = Promise.withResolvers<number>();
       const late: number[] = [];
-      const call = withDeadline(
-        runtime,
-        "claim",
-        500,
-        () => answer.promise,
-        (value) => late.push(value),
-      );
+      const call = withDeadline(runtime, "claim", 500, () => answer.promise, { late: (value) => late.push(value) });
       await assert.rejects(time.settled(call, 1_000), DeadlineError);
       answer.reject(new Error("too late"));
       await systemRuntime.turn();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { hostname } from "node:os";
-import { describe, test } from "node:test";
+import { describe, type TestContext, test } from "node:test";
 import { systemRuntime } from "../engine/runtime.ts";
 
 /** Beyond this Node's own `setTimeout` fires after a millisecond. */
@@ -56,28 +56,51 @@ describe("a timer", () => {
     assert.equal(timeouts() - before, 0);
   });
 
-  test("longer than Node's own fires when its time has come", (t) => {
+  /** Node's timers and the monotonic clock, moved together by `pass`. */
+  function mockClock(t: TestContext): { pass(ms: number): void } {
+    let now = 0;
+    t.mock.method(performance, "now", () => now);
     t.mock.timers.enable({ apis: ["setTimeout"] });
+    return {
+      pass(ms) {
+        now += ms;
+        t.mock.timers.tick(ms);
+      },
+    };
+  }
+
+  test("longer than Node's own fires when its time has come", (t) => {
+    const clock = mockClock(t);
     for (const ms of [NODES_LIMIT, NODES_LIMIT + 1, 3 * NODES_LIMIT + 1_000]) {
       let count = 0;
       systemRuntime.timer(ms, () => {
         count += 1;
       });
-      for (let left = ms - 1; left > 0; left -= NODES_LIMIT) t.mock.timers.tick(Math.min(left, NODES_LIMIT));
+      for (let left = ms - 1; left > 0; left -= NODES_LIMIT) clock.pass(Math.min(left, NODES_LIMIT));
       assert.equal(count, 0, `${ms} ms have not passed`);
-      t.mock.timers.tick(1);
+      clock.pass(1);
       assert.equal(count, 1, `${ms} ms have passed`);
-      t.mock.timers.tick(NODES_LIMIT);
+      clock.pass(NODES_LIMIT);
       assert.equal(count, 1, "it fires once");
     }
   });
 
   test("longer than Node's own can be cancelled when a part of it has passed", (t) => {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const clock = mockClock(t);
     const cancel = systemRuntime.timer(NODES_LIMIT + 1_000, () => assert.fail("it was cancelled"));
-    t.mock.timers.tick(NODES_LIMIT);
+    clock.pass(NODES_LIMIT);
     cancel();
-    t.mock.timers.tick(NODES_LIMIT);
+    clock.pass(NODES_LIMIT);
+  });
+
+  test("never fires early by the monotonic clock", async () => {
+    for (let n = 0; n < 30; n++) {
+      const ms = 1 + (n % 10) * 0.95;
+      const start = systemRuntime.monotonic();
+      await new Promise<void>((resolve) => systemRuntime.timer(ms, resolve));
+      const passed = systemRuntime.monotonic() - start;
+      assert.ok(passed >= ms, `${passed} of ${ms} ms`);
+    }
   });
 
   test("that was cancelled does not fire, and cancelling twice or too late is fine", async () => {

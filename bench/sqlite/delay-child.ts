@@ -10,7 +10,7 @@ export interface Late {
   readonly timers: readonly number[];
 }
 
-const JOBS = 400;
+const JOBS = 600;
 /** The first is due after so long, and the others follow at this mean distance; milliseconds. */
 const FIRST = 1_500;
 const APART = 15;

@@ -3,7 +3,7 @@
 import { type HistoryEntry, type JobState, OUTCOME_STATES, type Outcome } from "../store.ts";
 import { historyEntry } from "./history.ts";
 import { JSON_MAX_BYTES, LONGEST_DURATION } from "./limits.ts";
-import { cutText } from "./text.ts";
+import { shown } from "./text.ts";
 
 /** What an outcome makes of a job. Instants are milliseconds since 1970. */
 export interface Settled {
@@ -24,7 +24,7 @@ export type Counter = (typeof COUNTERS)[number];
 /** The rule that an outcome breaks so that it can never be stored, or null. */
 export function refusal(outcome: Outcome): string | null {
   if (!(OUTCOME_STATES as readonly string[]).includes(outcome.state)) {
-    return `state must be one of ${OUTCOME_STATES.join(", ")}, got ${cutText(String(outcome.state), 50)}`;
+    return `state must be one of ${OUTCOME_STATES.join(", ")}, got ${shown(outcome.state)}`;
   }
   if (outcome.state === "scheduled" && !(outcome.delay <= LONGEST_DURATION)) {
     return `delay must be at most a hundred years, got ${outcome.delay} ms`;

@@ -130,7 +130,7 @@ export class Claimer {
     claimsInFlight.add(sequence);
     try {
       const call = (): Promise<ClaimReply> => store.claim(query);
-      const reply = await withDeadline(runtime, "claim", claimDeadline, call, (late) => this.#late(late));
+      const reply = await withDeadline(runtime, "claim", claimDeadline, call, { late: (late) => this.#late(late) });
       if (!reply.known) {
         if (server === heartbeat.id) heartbeat.declaredDead();
       } else if (this.#stopped || !heartbeat.mayClaim || server !== heartbeat.id) {

@@ -5,14 +5,17 @@
  */
 import { sleep, withDeadline } from "../async.ts";
 import type { Runtime } from "../runtime.ts";
-import type { JobState, Outcome, Store } from "../store.ts";
+import type { FinishResult, JobState, Outcome, Store } from "../store.ts";
 import type { Faults } from "./faults.ts";
+
+/** What became of an outcome: the state that the job is in now, refused because the claim was lost, or never stored. */
+export type Decision = JobState | "stale" | "dropped";
 
 /** An outcome on its way, and who wants to hear what became of it. */
 export interface Submission {
   readonly outcome: Outcome;
-  /** Called once: with the state that the job is in now, or null when the claim was lost or the outcome dropped. */
-  readonly done: (state: JobState | null, outcome: Outcome) => void;
+  /** Called once, with the outcome as it was sent. */
+  readonly done: (decision: Decision, outcome: Outcome) => void;
 }
 
 interface Pending extends Submission {
@@ -34,12 +37,14 @@ const BATCH = 500;
 const FINISH_DEADLINE = 15_000;
 const RETRY_FIRST = 10;
 const RETRY_LONGEST = 5_000;
+/** Until rows that others have locked are tried again. */
+const BUSY_PAUSE = 10;
 
 export class Completer {
   readonly #deps: CompleterDeps;
-  #waiting: Pending[] = [];
+  readonly #waiting: Pending[] = [];
   #sending: Pending[] = [];
-  #blocked: (() => void)[] = [];
+  readonly #blocked: { readonly submission: Submission; readonly resolve: () => void }[] = [];
   #flushing: Promise<void> | null = null;
   readonly #giveUp = new AbortController();
   #closed = false;
@@ -55,18 +60,17 @@ export class Completer {
 
   /** Milliseconds that the oldest of them has waited; 0 = none. */
   get oldest(): number {
-    const first = this.#sending[0] ?? this.#waiting[0];
-    return first ? this.#deps.runtime.monotonic() - first.since : 0;
+    const first = this.#waiting[0]?.since ?? Number.POSITIVE_INFINITY;
+    const since = this.#sending.reduce((least, p) => Math.min(least, p.since), first);
+    return this.pending === 0 ? 0 : this.#deps.runtime.monotonic() - since;
   }
 
   /** Resolves once the outcome has been taken, not when it has been stored. After `drain` it is dropped. */
-  async submit(submission: Submission): Promise<void> {
-    while (this.pending >= this.#deps.capacity && !this.#closed) {
-      await new Promise<void>((resolve) => this.#blocked.push(resolve));
-    }
-    if (this.#closed) return submission.done(null, submission.outcome);
-    this.#waiting.push({ ...submission, since: this.#deps.runtime.monotonic() });
-    this.#flushing ??= this.#flush();
+  submit(submission: Submission): Promise<void> {
+    if (this.#closed) this.#drop([submission]);
+    else if (this.pending < this.#deps.capacity) this.#take(submission);
+    else return new Promise((resolve) => this.#blocked.push({ submission, resolve }));
+    return Promise.resolve();
   }
 
   /** Waits at most `ms` milliseconds until all is stored; then what is left is dropped, logged, and never sent. */
@@ -75,30 +79,40 @@ export class Completer {
     await this.#flushing;
     cancel();
     this.#closed = true;
-    const dropped = [...this.#sending, ...this.#waiting];
-    this.#sending = [];
-    this.#waiting = [];
-    this.#release();
-    if (dropped.length === 0) return;
-    const jobs = dropped.slice(0, 20).map((p) => p.outcome.id);
-    this.#deps.faults.log("error", "outcomes dropped at shutdown", { count: dropped.length, jobs });
-    for (const p of dropped) p.done(null, p.outcome);
+    const blocked = this.#blocked.splice(0);
+    this.#drop([...this.#sending.splice(0), ...this.#waiting.splice(0), ...blocked.map((b) => b.submission)]);
+    for (const { resolve } of blocked) resolve();
+  }
+
+  #take(submission: Submission): void {
+    this.#waiting.push({ ...submission, since: this.#deps.runtime.monotonic() });
+    this.#flushing ??= this.#flush();
+  }
+
+  #drop(submissions: readonly Submission[]): void {
+    if (submissions.length === 0) return;
+    const jobs = submissions.slice(0, 20).map((s) => s.outcome.id);
+    this.#deps.faults.log("error", "results dropped, their jobs will run again", { count: submissions.length, jobs });
+    for (const { done, outcome } of submissions) done("dropped", outcome);
   }
 
   async #flush(): Promise<void> {
+    const { runtime } = this.#deps;
+    const { signal } = this.#giveUp;
     let delay = RETRY_FIRST;
     // Lets handlers that end in the same turn share the first call.
-    await this.#deps.runtime.turn();
-    while (this.pending > 0 && !this.#giveUp.signal.aborted) {
+    await runtime.turn();
+    while (this.pending > 0 && !signal.aborted) {
       this.#fill();
-      const decided = await this.#send();
-      if (decided) {
+      const answer = await this.#send();
+      if (answer === "failed") {
+        await sleep(runtime, delay, signal);
+        delay = Math.min(delay * 2, RETRY_LONGEST);
+      } else {
         delay = RETRY_FIRST;
         this.#release();
-        continue;
+        if (answer === "busy") await sleep(runtime, BUSY_PAUSE, signal);
       }
-      await sleep(this.#deps.runtime, delay, this.#giveUp.signal);
-      delay = Math.min(delay * 2, RETRY_LONGEST);
     }
     this.#flushing = null;
   }
@@ -109,25 +123,27 @@ export class Completer {
     this.#sending.sort((a, b) => a.outcome.id - b.outcome.id);
   }
 
-  /** One call. True when the store decided on at least one outcome; the others stay. */
-  async #send(): Promise<boolean> {
+  /** One call: what is not decided stays. Busy = nothing was. */
+  async #send(): Promise<"decided" | "busy" | "failed"> {
     const { runtime, store, faults, server } = this.#deps;
     const sent = this.#sending;
+    const outcomes = sent.map((p) => p.outcome);
+    const call = (): Promise<FinishResult[]> => store.finish(server(), outcomes);
     try {
-      const outcomes = sent.map((p) => p.outcome);
-      const results = await withDeadline(runtime, "finish", FINISH_DEADLINE, () => store.finish(server(), outcomes));
+      const { signal } = this.#giveUp;
+      const results = await withDeadline(runtime, "finish", FINISH_DEADLINE, call, { signal });
       const kept: Pending[] = [];
       sent.forEach((p, index) => {
         const result = results[index];
         if (result === undefined || result.status === "busy") kept.push(p);
         else if (result.status === "rejected") this.#rejected(p, result.rule, kept);
-        else p.done(result.status === "applied" ? result.state : null, p.outcome);
+        else p.done(result.status === "applied" ? result.state : "stale", p.outcome);
       });
       this.#sending = kept;
-      return kept.length < sent.length;
+      return kept.length < sent.length ? "decided" : "busy";
     } catch (error) {
       faults.report("finish", error);
-      return false;
+      return "failed";
     }
   }
 
@@ -135,14 +151,20 @@ export class Completer {
   #rejected(p: Pending, rule: string, kept: Pending[]): void {
     if (p.outcome.reason === "rejected") {
       this.#deps.faults.report("finish", new Error(`outcome of job ${p.outcome.id} refused twice: ${rule}`));
-      p.done(null, p.outcome);
+      p.done("dropped", p.outcome);
       return;
     }
     const failed = { state: "failed", reason: "rejected", error: rule, trace: null, output: null } as const;
     kept.push({ ...p, outcome: { ...p.outcome, ...failed, delay: 0, refund: false } });
   }
 
+  /** Those who waited longest come first. */
   #release(): void {
-    for (const resolve of this.#blocked.splice(0)) resolve();
+    while (this.pending < this.#deps.capacity) {
+      const next = this.#blocked.shift();
+      if (next === undefined) return;
+      this.#take(next.submission);
+      next.resolve();
+    }
   }
 }

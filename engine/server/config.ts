@@ -35,7 +35,7 @@ export interface ServerConfig {
   /** How often the server reports that it is alive, one write each time. 100ms to 5m, default 5s. */
   readonly heartbeatInterval?: Duration;
   /**
-   * Silence after which the server's running jobs are retried elsewhere. At least 3 × heartbeatInterval + killGrace + 5s,
+   * Silence after which the server's running jobs are retried elsewhere. More than 3 × heartbeatInterval + killGrace + 5s,
    * at most 24h, default 60s.
    */
   readonly deadAfter?: Duration;
@@ -147,18 +147,16 @@ const MAX_NAME_BYTES = 200;
 export function resolveConfig(config: ServerConfig): ResolvedConfig {
   const check: Check = new Checker("can't make a server", config, FIELDS);
   check.required("handlers");
-  const runtime = check.object<Runtime>("runtime", ["now", "monotonic", "timer", "turn", "random"]) ?? systemRuntime;
+  const runtime = check.object<Runtime>("runtime", RUNTIME_METHODS) ?? systemRuntime;
   const silent = (): void => {};
   const resolved: ResolvedConfig = {
     handlers: readHandlers(check),
     pools: readPools(check),
-    name: check.text("name", { maxBytes: MAX_NAME_BYTES, default: runtime.host.hostname }),
+    name: check.text("name", { maxBytes: MAX_NAME_BYTES, default: runtime.host?.hostname ?? "" }),
+    ...readLiveness(check),
     pollInterval: check.duration("pollInterval", { min: 10, max: HOUR, default: SECOND }),
-    heartbeatInterval: check.duration("heartbeatInterval", { min: 100, max: 5 * MINUTE, default: 5 * SECOND }),
-    deadAfter: check.duration("deadAfter", { min: 0, max: DAY, default: MINUTE }),
     leaderTtl: check.duration("leaderTtl", { min: SECOND, max: 10 * MINUTE, default: 15 * SECOND }),
     shutdownTimeout: check.duration("shutdownTimeout", { min: 0, max: DAY, default: 30 * SECOND }),
-    killGrace: check.duration("killGrace", { min: 0, max: HOUR, default: 5 * SECOND }),
     timeout: check.duration("timeout", { min: 1, max: LONGEST_DURATION, off: 0, default: 30 * MINUTE }),
     unknownKindTtl: check.duration("unknownKindTtl", { min: 0, max: LONGEST_DURATION, default: DAY }),
     retention: readRetention(check),
@@ -174,17 +172,36 @@ export function resolveConfig(config: ServerConfig): ResolvedConfig {
     },
     runtime,
   };
-  checkDeadAfter(check, resolved);
+  if (runtime.host === undefined) check.refuse("runtime", "must have a host");
   check.end();
   return resolved;
 }
 
+const RUNTIME_METHODS = [
+  "now",
+  "monotonic",
+  "timer",
+  "turn",
+  "random",
+  "randomHex",
+  "onSignal",
+  "buggify",
+  "mark",
+  "invariant",
+] as const satisfies readonly (keyof Runtime)[];
+
 /** A fenced server must have let go of its jobs, with three chances to be heard, before others may take them. */
-function checkDeadAfter(check: Check, config: ResolvedConfig): void {
-  const least = 3 * config.heartbeatInterval + config.killGrace + 5 * SECOND;
-  if (config.deadAfter >= least) return;
-  const rule = `must be at least 3 × heartbeatInterval + killGrace + 5s, which is ${formatDuration(least)}`;
-  check.problems.add("deadAfter", formatDuration(config.deadAfter), rule);
+function readLiveness(check: Check): Pick<ResolvedConfig, "heartbeatInterval" | "killGrace" | "deadAfter"> {
+  const before = check.problems.count;
+  const heartbeatInterval = check.duration("heartbeatInterval", { min: 100, max: 5 * MINUTE, default: 5 * SECOND });
+  const killGrace = check.duration("killGrace", { min: 0, max: HOUR, default: 5 * SECOND });
+  const deadAfter = check.duration("deadAfter", { min: 0, max: DAY, default: MINUTE });
+  const bound = 3 * heartbeatInterval + killGrace + 5 * SECOND;
+  if (deadAfter <= bound && check.problems.count === before) {
+    const rule = `must exceed 3 × heartbeatInterval + killGrace + 5s, which is ${formatDuration(bound)}`;
+    check.problems.add("deadAfter", formatDuration(deadAfter), rule);
+  }
+  return { heartbeatInterval, killGrace, deadAfter };
 }
 
 function readHandlers(check: Check): Map<string, Handler> {
@@ -245,17 +262,13 @@ function readWeights(pool: Checker<"queues" | "workers" | "weights">, queues: re
 }
 
 function readRetention(check: Check): Retention {
-  const given = check.record("retention") ?? new Checker("", {}, "any");
-  const fields = ["succeeded", "deleted", "failed"] as const;
-  const retention = { succeeded: DAY, deleted: DAY, failed: null };
-  for (const name of given.keys) {
-    if (!(fields as readonly string[]).includes(name)) given.refuse(name, `is unknown; known are ${fields.join(", ")}`);
-  }
-  const read = (name: (typeof fields)[number]): number | null => {
-    if (given.value(name) === false) return null;
-    return given.duration(name, { min: 0, max: LONGEST_DURATION, off: 0, default: retention[name] });
+  const given = check.record("retention", ["succeeded", "deleted", "failed"]);
+  const read = (name: keyof Retention, normal: number | null): number | null => {
+    // Apart from `duration`, for which false would be a length of time.
+    if (given?.value(name) === false) return null;
+    return given?.duration(name, { min: 0, max: LONGEST_DURATION, off: 0, default: normal }) ?? normal;
   };
-  return { succeeded: read("succeeded"), deleted: read("deleted"), failed: read("failed") };
+  return { succeeded: read("succeeded", DAY), deleted: read("deleted", DAY), failed: read("failed", null) };
 }
 
 function readInterceptors(check: Check): HandlerInterceptor[] {

@@ -1,4 +1,5 @@
 /** Faults of what the server depends on: counted always, logged once per operation and ten seconds. */
+import { callUser } from "../async.ts";
 import type { Logger } from "../logger.ts";
 import { serializeError } from "../rules/serialize-error.ts";
 import type { Runtime } from "../runtime.ts";
@@ -31,12 +32,11 @@ export class Faults {
     this.log("error", `${operation} failed`, { error: serializeError(error).error });
   }
 
-  /** A logger of the user's that throws must not disturb the server. */
   log(level: keyof Logger, message: string, fields: Record<string, unknown> = {}): void {
-    try {
-      this.#logger[level](message, fields);
-    } catch {
-      // There is nowhere left to tell.
-    }
+    // When the logger itself fails there is nowhere left to tell.
+    callUser(
+      () => this.#logger[level](message, fields),
+      () => {},
+    );
   }
 }

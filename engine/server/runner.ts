@@ -1,11 +1,12 @@
 /** Takes one job from its claim to its outcome, and says so to counters, observers and subscribers. */
+import { callUser } from "../async.ts";
 import { FencedError } from "../errors.ts";
 import { type AttemptEnd, classify, type RetryPolicy } from "../rules/classify.ts";
 import type { Reason } from "../rules/reasons.ts";
 import type { ClaimedJob, JobRef, JobState, Orphan, Outcome } from "../store.ts";
 import { Attempt, type AttemptDeps } from "./attempt.ts";
 import type { Attempts } from "./attempts.ts";
-import type { Completer } from "./completer.ts";
+import type { Completer, Decision } from "./completer.ts";
 import type { ResolvedConfig } from "./config.ts";
 import type { Events } from "./events.ts";
 import type { Faults } from "./faults.ts";
@@ -52,9 +53,9 @@ export class Runner {
     counters.ended(end, outcome);
     await completer.submit({
       outcome,
-      done: (state, sent) => {
+      done: (decision, sent) => {
         attempts.remove(attempt);
-        this.#decided(job, sent, state);
+        this.#decided(job, sent, decision);
       },
     });
   }
@@ -62,7 +63,7 @@ export class Runner {
   /** Jobs of a claim that was answered when they could no longer be run. */
   handBack(jobs: readonly ClaimedJob[], reason: Reason): void {
     for (const job of jobs) {
-      const done = (state: JobState | null, sent: Outcome): void => this.#decided(job, sent, state);
+      const done = (decision: Decision, sent: Outcome): void => this.#decided(job, sent, decision);
       void this.#deps.completer.submit({ outcome: handedBack(job, reason), done });
     }
   }
@@ -72,7 +73,7 @@ export class Runner {
     const { config, counters, completer } = this.#deps;
     config.runtime.mark("lost job handed back");
     counters.lost += 1;
-    const done = (state: JobState | null, sent: Outcome): void => counters.decided(state, sent);
+    const done = (decision: Decision, sent: Outcome): void => counters.decided(decision, sent);
     void completer.submit({ outcome: handedBack(ref, "lost"), done });
   }
 
@@ -97,16 +98,16 @@ export class Runner {
   #observe(job: ClaimedJob, end: AttemptEnd, duration: number): void {
     if (end.type !== "returned" && end.type !== "threw") return;
     const { config, faults } = this.#deps;
-    try {
-      config.onDuration({ kind: job.kind, queue: job.queue, succeeded: end.type === "returned", duration });
-    } catch (error) {
-      faults.report("onDuration", error);
-    }
+    const { kind, queue } = job;
+    callUser(
+      () => config.onDuration({ kind, queue, succeeded: end.type === "returned", duration }),
+      (error) => faults.report("onDuration", error),
+    );
   }
 
-  #decided(job: ClaimedJob, outcome: Outcome, state: JobState | null): void {
-    this.#deps.counters.decided(state, outcome);
-    if (state !== null) this.#publish(job, "processing", state, outcome.reason);
+  #decided(job: ClaimedJob, outcome: Outcome, decision: Decision): void {
+    this.#deps.counters.decided(decision, outcome);
+    if (decision !== "stale" && decision !== "dropped") this.#publish(job, "processing", decision, outcome.reason);
   }
 
   #publish(

@@ -1,6 +1,7 @@
 /** Counters of one server since it was made, and what it is doing now. */
 import type { AttemptEnd } from "../rules/classify.ts";
-import type { JobState, Outcome } from "../store.ts";
+import type { Outcome } from "../store.ts";
+import type { Decision } from "./completer.ts";
 
 export interface ServerStats {
   /** Jobs handed to a handler. */
@@ -22,6 +23,8 @@ export interface ServerStats {
   readonly rescued: number;
   /** Outcomes that came too late: the claim was lost. */
   readonly stale: number;
+  /** Outcomes that could not be stored before the server had to stop: their jobs are rescued and run again. */
+  readonly dropped: number;
   /** Handlers aborted because the server could not prove that it held their jobs. */
   readonly fencedHandlers: number;
   /** Handlers given up because they ignored their abort signal. */
@@ -58,6 +61,7 @@ export class Counters {
   handedBack = 0;
   rescued = 0;
   stale = 0;
+  dropped = 0;
   fencedHandlers = 0;
   abandoned = 0;
   lost = 0;
@@ -67,12 +71,12 @@ export class Counters {
     if (end.type === "threw" && (outcome.reason === "retry" || outcome.state === "failed")) this.failed += 1;
   }
 
-  /** The store decided on an outcome; null = it was stale. */
-  decided(state: JobState | null, outcome: Outcome): void {
-    if (state === null) this.stale += 1;
-    else if (state === "succeeded") this.succeeded += 1;
-    else if (state === "failed") this.dead += 1;
-    else if (state === "deleted") this.cancelled += 1;
+  decided(decision: Decision, outcome: Outcome): void {
+    if (decision === "stale") this.stale += 1;
+    else if (decision === "dropped") this.dropped += 1;
+    else if (decision === "succeeded") this.succeeded += 1;
+    else if (decision === "failed") this.dead += 1;
+    else if (decision === "deleted") this.cancelled += 1;
     else if (!outcome.refund) this.retried += 1;
     else if (outcome.reason === "snoozed" || outcome.reason === "unknown kind") this.snoozed += 1;
     else this.handedBack += 1;

@@ -82,7 +82,7 @@ export class VirtualTime {
     while (!done()) {
       const timer = this.#timers[0];
       if (!timer || timer.at > end) {
-        this.#now = end;
+        this.#now = Math.max(this.#now, end);
         return false;
       }
       this.#timers.shift();

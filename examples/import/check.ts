@@ -49,11 +49,23 @@ export function judge({ valid, succeeded, failed, stored, runs }: Evidence): Ver
   refuse("rows without a job that has ended", lost);
   refuse("rows that two processes ran at once (0 is the reading of the file)", overlapped);
   refuse("rows that were stored more than once", repeated(stored));
-  refuse("rows that ended in two ways", [...succeededRows].filter((row) => failedRows.has(row)));
+  refuse(
+    "rows that ended in two ways",
+    [...succeededRows].filter((row) => failedRows.has(row)),
+  );
   refuse("valid rows that failed", [...failedRows].filter(isValid));
-  refuse("invalid rows that succeeded", [...succeededRows].filter((row) => !isValid(row)));
-  refuse("valid rows that succeeded but are not stored", [...succeededRows].filter((row) => !storedRows.has(row)));
-  refuse("rows that are stored but did not succeed", [...storedRows].filter((row) => !succeededRows.has(row)));
+  refuse(
+    "invalid rows that succeeded",
+    [...succeededRows].filter((row) => !isValid(row)),
+  );
+  refuse(
+    "valid rows that succeeded but are not stored",
+    [...succeededRows].filter((row) => !storedRows.has(row)),
+  );
+  refuse(
+    "rows that are stored but did not succeed",
+    [...storedRows].filter((row) => !succeededRows.has(row)),
+  );
   return {
     ...{ rows: valid.length, succeeded: succeededRows.size, failed: failedRows.size },
     ...{ lost: lost.length, overlapped: overlapped.length, stored: stored.length, problems },
@@ -121,7 +133,12 @@ async function endedRows(client: Client, file: Import, state: "succeeded" | "fai
   const rows: number[] = [];
   let cursor: string | undefined;
   do {
-    const page = await client.list({ state, kind: importRow.kind, limit: 500, ...(cursor !== undefined && { cursor }) });
+    const page = await client.list({
+      state,
+      kind: importRow.kind,
+      limit: 500,
+      ...(cursor !== undefined && { cursor }),
+    });
     for (const { args, output } of page.jobs) {
       const { importId, row } = args as RowArgs;
       const duplicate = (output as RowOutput | undefined)?.duplicate === true;

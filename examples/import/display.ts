@@ -15,11 +15,11 @@ export interface View extends Progress {
 }
 
 export interface Display {
-  /** How often to call `show`, milliseconds. */
-  readonly interval: number;
   show(view: View): void;
   /** A line that stays. */
   line(text: string): void;
+  /** What was shown last stays; lines may follow. */
+  close(): void;
 }
 
 /** Not drawn over where the environment asks for plain output, or nobody looks. */
@@ -28,25 +28,36 @@ export function makeDisplay(stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv):
   return plain ? new PlainDisplay((line) => stream.write(`${line}\n`)) : new LiveDisplay(stream);
 }
 
+const PLAIN_INTERVAL = 1_000;
+
 /** One line a second, if anything has changed. */
 export class PlainDisplay implements Display {
-  readonly interval = 1_000;
   readonly #write: (line: string) => void;
+  #failures: readonly string[] = [];
   #last = "";
+  #shownAt = Number.NEGATIVE_INFINITY;
 
   constructor(write: (line: string) => void) {
     this.#write = write;
   }
 
   show(view: View): void {
+    this.#failures = view.failures;
+    if (view.elapsed < this.#shownAt + PLAIN_INTERVAL && !view.drained) return;
     const states = plainStates(view);
     if (states === this.#last) return;
+    this.#shownAt = view.elapsed;
     this.#last = states;
     this.#write(`${seconds(view.elapsed).padStart(6)}  ${states}  ${plainRates(view)}`);
   }
 
   line(text: string): void {
     this.#write(text);
+  }
+
+  close(): void {
+    if (this.#failures.length > 0) this.#write("rows that failed last:");
+    for (const reason of this.#failures) this.#write(`  ${reason}`);
   }
 }
 
@@ -60,7 +71,6 @@ function plainRates({ rate, oldest }: View): string {
 }
 
 class LiveDisplay implements Display {
-  readonly interval = 200;
   readonly #stream: WriteStream;
   #view: View | null = null;
   #drawn = 0;
@@ -84,6 +94,11 @@ class LiveDisplay implements Display {
     if (this.#view !== null) this.show(this.#view);
   }
 
+  close(): void {
+    this.#view = null;
+    this.#drawn = 0;
+  }
+
   #clear(): void {
     if (this.#drawn === 0) return;
     moveCursor(this.#stream, 0, -this.#drawn);
@@ -101,8 +116,9 @@ const STATES = [
   ["failed", "failed"],
 ] as const;
 
-const COLUMN = 12;
+const COLUMN = 11;
 const BAR_MAX = 60;
+const LABEL = "  jobs  ";
 
 /** The table as lines of at most `width` characters. */
 export function renderTable(view: View, width: number): string[] {
@@ -115,10 +131,11 @@ export function renderTable(view: View, width: number): string[] {
     oldest === null ? "no row is waiting" : `oldest ready row ${seconds(oldest)}`,
     ...(view.stopping ? [styleText("yellow", "stopping")] : remaining(view)),
   ];
+  const label = width >= LABEL.length + STATES.length * COLUMN ? LABEL : "";
   return [
     "",
-    `${dim("jobs".padEnd(6))}${titles.join("")}`,
-    `${"".padEnd(6)}${counts.join("")}`,
+    `${dim(label)}${titles.join("")}`,
+    `${" ".repeat(label.length)}${counts.join("")}`,
     "",
     `  ${bar(view, Math.min(width - 34, BAR_MAX))} ${percent(done, rows)}  ${number(done)} of ${number(rows)} rows`,
     `  ${facts.join(dim("  ·  "))}`,
@@ -154,15 +171,24 @@ function dim(text: string): string {
 
 /** Without its colours when it has to be cut, as they would not be closed. */
 function cut(line: string, width: number): string {
-  const text = stripVTControlCharacters(line);
-  return text.length <= width ? line : `${text.slice(0, width - 1)}…`;
+  let left = width;
+  let text = "";
+  for (const character of stripVTControlCharacters(line)) {
+    left -= WIDE.test(character) ? 2 : 1;
+    if (left < 0) return `${text.slice(0, -1)}…`;
+    text += character;
+  }
+  return line;
 }
+
+/** What takes two columns. */
+const WIDE = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{Emoji_Presentation}\uFF01-\uFF60]/u;
 
 export function number(value: number): string {
   return value.toLocaleString("en-US");
 }
 
-function seconds(ms: number): string {
+export function seconds(ms: number): string {
   return ms < 10_000 ? `${(ms / 1_000).toFixed(1)} s` : `${number(Math.round(ms / 1_000))} s`;
 }
 

@@ -107,7 +107,7 @@ async function readFile(file: Import, job: Job, tools: Tools): Promise<{ rows: n
     await enqueueStep(file, rows, step, tools);
     offset = step.end;
     rows += step.rows.length;
-    // Killed before this is stored, the next attempt enqueues the step once more: see `row_jobs` in storage.ts.
+    // Killed before this is stored, the next attempt enqueues the step once more: see `import_row_jobs` in storage.ts.
     await job.setParam(CHECKPOINT, { offset, rows } satisfies Checkpoint);
     tools.signal.throwIfAborted();
   }
@@ -149,11 +149,11 @@ async function enqueueStep(file: Import, done: number, step: Step, { storage, cl
 }
 
 /**
- * Stands for a service of someone else's that checks postal addresses: it takes 5 to 50 ms, and one call in twenty fails.
+ * Stands for a service of someone else's that checks postal addresses: it takes 5 to 30 ms, and one call in twenty fails.
  * Which ones depends on row and attempt alone, so that each run of the import meets the same failures.
  */
 async function askAddressService(row: number, attempt: number, signal: AbortSignal): Promise<void> {
   const [first = 0, second = 0] = createHash("sha256").update(`${row}:${attempt}`).digest();
-  await sleep(5 + (first / 255) * 45, undefined, { signal });
+  await sleep(5 + (first / 255) * 25, undefined, { signal });
   if (second < 256 / 20) throw new Error(`the address service did not answer for row ${row} (simulated)`);
 }

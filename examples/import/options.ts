@@ -67,7 +67,8 @@ function parse(args: readonly string[]) {
       },
     }).values;
   } catch (error) {
-    throw bad((error as Error).message);
+    // Only the first sentence is about the mistake.
+    throw bad((error as Error).message.split(". ", 1)[0] ?? "");
   }
 }
 

@@ -59,7 +59,8 @@ async function rowsRead(client: Client, storage: Storage, importId: number): Pro
   return (job?.params[CHECKPOINT] as Checkpoint | undefined)?.rows ?? 0;
 }
 
-/** The message of the error that ended the job. */
+/** The message of the error that ended the job, safe to be shown: it may have text of the file in it. */
 function reasonOf({ history }: JobView): string {
-  return (history.at(-1)?.error ?? "unknown").replace(/^PermanentError: /, "");
+  const error = history.at(-1)?.error ?? "unknown";
+  return error.replace(/^PermanentError: /, "").replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, " ");
 }

@@ -19,10 +19,10 @@ export function makeServer({ store, storage, worker, concurrency, onProblem }: S
     handlers: handlers(storage, worker),
     queues: { [FILES]: 1, [ROWS]: concurrency },
     // Shorter than the defaults, so that the jobs of a process that was killed are run again after about 7 seconds instead
-    // of a minute. deadAfter is the least that its rule allows: 3 × heartbeatInterval + killGrace + 5s.
+    // of a minute. deadAfter must exceed 3 × heartbeatInterval + killGrace + 5s.
     heartbeatInterval: "250ms",
     killGrace: "500ms",
-    deadAfter: "6.25s",
+    deadAfter: "6.5s",
     leaderTtl: "1s",
     // Rows take milliseconds; the reading of the file is handed back after this and goes on at its checkpoint.
     shutdownTimeout: "1s",

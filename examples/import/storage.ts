@@ -23,12 +23,12 @@ export interface RowKey {
 export interface LogEntry extends RowKey {
   /** `death`: the process is known to be dead, and all that it was running has ended. */
   readonly event: "start" | "end" | "death";
-  /** Id of the process in `workers`. */
+  /** Id of the process in `import_workers`. */
   readonly worker: number;
 }
 
 const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS imports (
+  CREATE TABLE IF NOT EXISTS import_files (
     id           INTEGER PRIMARY KEY,
     sha256       TEXT NOT NULL UNIQUE,
     path         TEXT NOT NULL,
@@ -41,7 +41,7 @@ const SCHEMA = `
     job_id       INTEGER
   ) STRICT;
 
-  CREATE TABLE IF NOT EXISTS records (
+  CREATE TABLE IF NOT EXISTS import_records (
     import_id INTEGER NOT NULL,
     row       INTEGER NOT NULL,
     data      TEXT NOT NULL,
@@ -49,7 +49,7 @@ const SCHEMA = `
   ) STRICT;
 
   -- In which row of the file each customer id is first.
-  CREATE TABLE IF NOT EXISTS customer_ids (
+  CREATE TABLE IF NOT EXISTS import_customer_ids (
     import_id   INTEGER NOT NULL,
     customer_id TEXT NOT NULL,
     row         INTEGER NOT NULL,
@@ -58,7 +58,7 @@ const SCHEMA = `
 
   -- The one job that works on a row. A process that is killed between enqueueing some rows and saving its checkpoint leaves
   -- jobs that its successor enqueues again; the second job of a row finds the first one here and does nothing.
-  CREATE TABLE IF NOT EXISTS row_jobs (
+  CREATE TABLE IF NOT EXISTS import_row_jobs (
     import_id INTEGER NOT NULL,
     row       INTEGER NOT NULL,
     job_id    INTEGER NOT NULL,
@@ -66,7 +66,7 @@ const SCHEMA = `
   ) STRICT, WITHOUT ROWID;
 
   -- Numbers of entries are in the order in which all processes wrote them, which no clock could promise.
-  CREATE TABLE IF NOT EXISTS run_log (
+  CREATE TABLE IF NOT EXISTS import_runs (
     number    INTEGER PRIMARY KEY AUTOINCREMENT,
     event     TEXT NOT NULL,
     worker    INTEGER NOT NULL,
@@ -74,7 +74,7 @@ const SCHEMA = `
     row       INTEGER NOT NULL DEFAULT 0
   ) STRICT;
 
-  CREATE TABLE IF NOT EXISTS workers (
+  CREATE TABLE IF NOT EXISTS import_workers (
     id   INTEGER PRIMARY KEY,
     pid  INTEGER NOT NULL,
     dead INTEGER NOT NULL DEFAULT 0
@@ -95,8 +95,8 @@ export class Storage {
 
   /** Opens a database that kiln has opened before, so that it is known to be one. */
   static async open(path: string): Promise<Storage> {
-    // Without a timeout: SQLite would block the event loop while it waits.
-    const storage = new Storage(new DatabaseSync(path, { timeout: 0 }));
+    // SQLite blocks the event loop while it waits for others, so it may do so for a moment only; see `#write`.
+    const storage = new Storage(new DatabaseSync(path, { timeout: 20 }));
     // Commits need not wait for the disk here: the log is one for the whole file, so when kiln's own commits that come
     // after them reach the disk, these have too.
     storage.#db.exec("PRAGMA synchronous = NORMAL");
@@ -115,26 +115,26 @@ export class Storage {
     return this.#write(() => {
       const { sha256, path, size, modified, delimiter, columns, start, rows } = file;
       this.#run(
-        `INSERT INTO imports (sha256, path, size, modified, delimiter, columns, start, rows)
+        `INSERT INTO import_files (sha256, path, size, modified, delimiter, columns, start, rows)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (sha256) DO UPDATE SET path = excluded.path, modified = excluded.modified`,
         ...[sha256, path, size, modified, delimiter, JSON.stringify(columns), start, rows],
       );
-      return readImport(this.#get("SELECT * FROM imports WHERE sha256 = ?", sha256));
+      return readImport(this.#get("SELECT * FROM import_files WHERE sha256 = ?", sha256));
     });
   }
 
   setImportJob(id: number, jobId: JobId): Promise<void> {
-    return this.#write(() => this.#run("UPDATE imports SET job_id = ? WHERE id = ?", jobId, id));
+    return this.#write(() => this.#run("UPDATE import_files SET job_id = ? WHERE id = ?", jobId, id));
   }
 
   imports(): Import[] {
-    return this.#all("SELECT * FROM imports ORDER BY id").map(readImport);
+    return this.#all("SELECT * FROM import_files ORDER BY id").map(readImport);
   }
 
   /** @throws Error when there is none */
   import(id: number): Import {
-    return readImport(this.#get("SELECT * FROM imports WHERE id = ?", id));
+    return readImport(this.#get("SELECT * FROM import_files WHERE id = ?", id));
   }
 
   // ------------------------------------------------------------------------------------------------------- records
@@ -144,7 +144,7 @@ export class Storage {
     importId: number,
     ids: readonly { readonly customerId: string; readonly row: number }[],
   ): Promise<void> {
-    const sql = "INSERT INTO customer_ids (import_id, customer_id, row) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
+    const sql = "INSERT INTO import_customer_ids (import_id, customer_id, row) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
     return this.#write(() => {
       for (const { customerId, row } of ids) this.#run(sql, importId, customerId, row);
     });
@@ -152,7 +152,7 @@ export class Storage {
 
   firstRowOf(importId: number, customerId: string): number | undefined {
     const found = this.#get(
-      "SELECT row FROM customer_ids WHERE import_id = ? AND customer_id = ?",
+      "SELECT row FROM import_customer_ids WHERE import_id = ? AND customer_id = ?",
       importId,
       customerId,
     );
@@ -160,12 +160,12 @@ export class Storage {
   }
 
   recordCount(): number {
-    return Number(this.#get("SELECT count(*) AS count FROM records")?.["count"]);
+    return Number(this.#get("SELECT count(*) AS count FROM import_records")?.["count"]);
   }
 
   /** Rows that have a record, ascending. */
   storedRows(importId: number): number[] {
-    return this.#all("SELECT row FROM records WHERE import_id = ? ORDER BY row", importId).map(({ row }) =>
+    return this.#all("SELECT row FROM import_records WHERE import_id = ? ORDER BY row", importId).map(({ row }) =>
       Number(row),
     );
   }
@@ -177,7 +177,7 @@ export class Storage {
    */
   startRun({ importId, row }: RowKey, jobId: JobId, worker: number): Promise<boolean> {
     return this.#write(() => {
-      const insert = "INSERT INTO row_jobs (import_id, row, job_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
+      const insert = "INSERT INTO import_row_jobs (import_id, row, job_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
       this.#run(insert, importId, row, jobId);
       if (this.rowJob({ importId, row }) !== jobId) return false;
       this.#log({ event: "start", worker, importId, row });
@@ -188,7 +188,7 @@ export class Storage {
   /** Notes that the run has ended and, when it made a record, stores that, both or neither. */
   endRun({ importId, row }: RowKey, worker: number, record: ImportRecord | null): Promise<void> {
     return this.#write(() => {
-      const insert = "INSERT INTO records (import_id, row, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
+      const insert = "INSERT INTO import_records (import_id, row, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
       if (record !== null) this.#run(insert, importId, row, JSON.stringify(record));
       this.#log({ event: "end", worker, importId, row });
     });
@@ -196,13 +196,13 @@ export class Storage {
 
   /** The job that works, or worked, on the row. */
   rowJob({ importId, row }: RowKey): JobId | undefined {
-    const found = this.#get("SELECT job_id FROM row_jobs WHERE import_id = ? AND row = ?", importId, row);
+    const found = this.#get("SELECT job_id FROM import_row_jobs WHERE import_id = ? AND row = ?", importId, row);
     return found === undefined ? undefined : Number(found["job_id"]);
   }
 
   /** All runs of the import's rows, and the deaths of processes, in order. */
   *runLog(importId: number): Generator<LogEntry> {
-    const sql = "SELECT event, worker, import_id, row FROM run_log WHERE import_id IN (?, 0) ORDER BY number";
+    const sql = "SELECT event, worker, import_id, row FROM import_runs WHERE import_id IN (?, 0) ORDER BY number";
     for (const row of this.#statement(sql).iterate(importId)) {
       const event = row["event"] as LogEntry["event"];
       yield { event, worker: Number(row["worker"]), importId: Number(row["import_id"]), row: Number(row["row"]) };
@@ -213,27 +213,35 @@ export class Storage {
 
   /** Makes this process known as one that runs jobs; returns its id. */
   addWorker(pid: number): Promise<number> {
-    return this.#write(() => Number(this.#get("INSERT INTO workers (pid) VALUES (?) RETURNING id", pid)?.["id"]));
+    return this.#write(() =>
+      Number(this.#get("INSERT INTO import_workers (pid) VALUES (?) RETURNING id", pid)?.["id"]),
+    );
   }
 
   /** Processes that are not known to be dead. */
   workers(): { readonly id: number; readonly pid: number }[] {
-    return this.#all("SELECT id, pid FROM workers WHERE dead = 0").map(({ id, pid }) => ({
+    return this.#all("SELECT id, pid FROM import_workers WHERE dead = 0").map(({ id, pid }) => ({
       id: Number(id),
       pid: Number(pid),
     }));
   }
 
-  /** To be called once the process is certain to be dead. */
+  /** To be called once the process is certain to be dead, or will run no more jobs. */
   noteDeath(worker: number): Promise<void> {
     return this.#write(() => {
-      this.#run("UPDATE workers SET dead = 1 WHERE id = ?", worker);
+      this.#run("UPDATE import_workers SET dead = 1 WHERE id = ?", worker);
       this.#log({ event: "death", worker, importId: 0, row: 0 });
     });
   }
 
   #log({ event, worker, importId, row }: LogEntry): void {
-    this.#run("INSERT INTO run_log (event, worker, import_id, row) VALUES (?, ?, ?, ?)", event, worker, importId, row);
+    this.#run(
+      "INSERT INTO import_runs (event, worker, import_id, row) VALUES (?, ?, ?, ?)",
+      event,
+      worker,
+      importId,
+      row,
+    );
   }
 
   // -------------------------------------------------------------------------------------------------------- access

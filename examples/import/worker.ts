@@ -18,5 +18,6 @@ const onProblem = (text: string): void => {
   if (process.connected) process.send?.(text);
 };
 await makeServer({ store, storage, worker, concurrency: Number(concurrency), onProblem }).run({ signal: stop.signal });
+await storage.noteDeath(worker);
 storage.close();
 await store.close();

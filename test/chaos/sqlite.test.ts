@@ -1,6 +1,6 @@
 /**
  * Two processes work on one SQLite file while one after the other is killed and replaced. `ROUNDS` says how often
- * (default 3): `ROUNDS=200 npx node --conditions=kiln-source --test test/chaos/sqlite.test.ts`.
+ * (default 3): `ROUNDS=200 npm test -- --timeout=1800 test/chaos/sqlite.test.ts` takes about ten minutes.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";

@@ -51,7 +51,7 @@ const server = new Server(store, {
   heartbeatInterval: "200ms",
   killGrace: "200ms",
   // The least that is allowed.
-  deadAfter: "5800ms",
+  deadAfter: "5801ms",
   leaderTtl: "1s",
   shutdownTimeout: "50ms",
   logger: {

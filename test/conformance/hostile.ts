@@ -1,7 +1,7 @@
 /** Values that break careless stores, and what has to be true of each. */
 import assert from "node:assert/strict";
-import type { NewJob, Store } from "../../engine/store.ts";
-import { allPages, claimOne, end, newJob, only, record, stateOf } from "./support.ts";
+import type { JobId, NewJob, Store } from "../../engine/store.ts";
+import { allPages, ascending, claim, idsOf, newJob, only, outcome, record } from "./support.ts";
 
 const LONE = "\ud800";
 
@@ -50,41 +50,64 @@ export const HOSTILE_JSON: readonly string[] = [
 ];
 
 /**
- * The store takes the job and gives it back exactly, wherever it is shown, and the job can be claimed, ended, requeued and
- * deleted; or it refuses the job at once. Server `s1` is registered and nothing else is ready in queue `hostile`.
+ * Of each job, the store takes it and gives it back exactly, wherever it is shown, and it can be claimed, ended, requeued
+ * and deleted; or it is refused at once. Server `s1` is registered and has no jobs.
  */
-export async function storedExactlyOrRefused(store: Store, fields: Partial<NewJob>): Promise<void> {
-  const job = newJob({ ...fields, queue: "hostile" });
-  const what = JSON.stringify(fields).slice(0, 200);
-  const inserted = await store.insert([job]).catch((error: { code?: unknown }) => {
-    assert.equal(error.code, "invalid", what);
-    return null;
-  });
-  if (inserted === null) return;
-  const { id } = only(inserted);
-  assertSame(await record(store, id), job, what);
-  const claimed = await claimOne(store, { queues: ["hostile"] });
-  assert.equal(claimed.id, id);
-  assertSame(claimed, job, what);
-  await end(store, claimed, "succeeded", { output: job.args });
-  assert.equal((await record(store, id)).output, job.args, what);
-  assertSame(only(await allPages(store, { state: "succeeded", queue: "hostile" })), job, what);
-  for (const tag of job.tags) {
-    assert.equal(
-      (await allPages(store, { state: "succeeded", queue: "hostile", tag })).length,
-      1,
-      `found by tag: ${what}`,
-    );
+export async function storedExactlyOrRefused(store: Store, fields: readonly Partial<NewJob>[]): Promise<void> {
+  const stored = new Map<JobId, NewJob>();
+  for (const each of fields) {
+    const job = newJob(each);
+    const id = await idUnlessRefused(store, job);
+    if (id === null) continue;
+    stored.set(id, job);
+    assertSame(await record(store, id), job);
   }
-  assert.equal(await store.requeue({ ids: [id] }), 1, what);
-  assert.equal(await store.delete({ ids: [id] }), 1, what);
-  assert.equal(await stateOf(store, id), "deleted");
+  const ids = [...stored.keys()];
+  assert.ok(ids.length > 0, "not all are refused");
+  const jobOf = (id: JobId): NewJob => stored.get(id) ?? newJob();
+
+  const claimed = await claim(store, { limit: 1_000 });
+  assert.deepEqual(idsOf(claimed), ids);
+  for (const job of claimed) assertSame(job, jobOf(job.id));
+  const results = await store.finish(
+    "s1",
+    claimed.map((job) => outcome(job, "succeeded", { output: job.args })),
+  );
+  assert.deepEqual(new Set(results.map(({ status }) => status)), new Set(["applied"]));
+  const shown = await allPages(store, { state: "succeeded", limit: 500 });
+  assert.deepEqual(ascending(idsOf(shown)), ids);
+  for (const job of shown) {
+    assertSame(job, jobOf(job.id));
+    assert.ok(job.output === job.args, `output: ${describe(job)}`);
+  }
+  for (const tag of new Set([...stored.values()].flatMap(({ tags }) => tags))) {
+    const found = await allPages(store, { state: "succeeded", tag, limit: 500 });
+    const expected = ids.filter((id) => jobOf(id).tags.includes(tag));
+    assert.deepEqual(ascending(idsOf(found)), expected, `found by tag ${JSON.stringify(tag)}`);
+  }
+  assert.equal(await store.requeue({ ids }), ids.length);
+  for (const id of ids) assertSame(await record(store, id), jobOf(id));
+  assert.equal(await store.delete({ ids }), ids.length);
 }
 
-function assertSame(found: Pick<NewJob, "args" | "title" | "tags" | "meta">, job: NewJob, what: string): void {
+async function idUnlessRefused(store: Store, job: NewJob): Promise<JobId | null> {
+  try {
+    return only(await store.insert([job])).id;
+  } catch (error) {
+    assert.equal((error as { code?: unknown }).code, "invalid", describe(job));
+    return null;
+  }
+}
+
+type Payload = Pick<NewJob, "args" | "title" | "tags" | "meta">;
+
+const describe = ({ args, title, tags, meta }: Payload): string =>
+  JSON.stringify({ args: args.slice(0, 100), title, tags, meta });
+
+function assertSame(found: Payload, job: NewJob): void {
   // Compared as text first, because a difference of long values is slow to print.
-  assert.ok(found.args === job.args, `args: ${what}`);
-  assert.equal(found.title, job.title, `title: ${what}`);
-  assert.deepEqual(found.tags, job.tags, `tags: ${what}`);
-  assert.deepEqual(Object.entries(found.meta).sort(), Object.entries(job.meta).sort(), `meta: ${what}`);
+  assert.ok(found.args === job.args, `args: ${describe(job)}`);
+  assert.equal(found.title, job.title, `title: ${describe(job)}`);
+  assert.deepEqual(found.tags, job.tags, `tags: ${describe(job)}`);
+  assert.deepEqual(Object.entries(found.meta).sort(), Object.entries(job.meta).sort(), `meta: ${describe(job)}`);
 }

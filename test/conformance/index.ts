@@ -15,11 +15,15 @@ import { claimCases } from "./claim.ts";
 import { closeCases } from "./close.ts";
 import { coordinateCases } from "./coordinate.ts";
 import { finishCases } from "./finish.ts";
+import { finishInputCases } from "./finish-input.ts";
 import { insertCases } from "./insert.ts";
 import { inspectCases } from "./inspect.ts";
 import { maintainCases } from "./maintain.ts";
 import { notifyCases } from "./notify.ts";
+import { orphansCases } from "./orphans.ts";
 import { paramsCases } from "./params.ts";
+import { promoteCases } from "./promote.ts";
+import { statisticsCases } from "./statistics.ts";
 import type { Group, Harness } from "./support.ts";
 
 export type { Harness } from "./support.ts";
@@ -27,12 +31,16 @@ export type { Harness } from "./support.ts";
 const GROUPS: Readonly<Record<string, Group>> = {
   insert: insertCases,
   claim: claimCases,
+  promote: promoteCases,
   finish: finishCases,
+  "finish input": finishInputCases,
   params: paramsCases,
   coordinate: coordinateCases,
+  orphans: orphansCases,
   maintain: maintainCases,
   admin: adminCases,
   inspect: inspectCases,
+  statistics: statisticsCases,
   notify: notifyCases,
   close: closeCases,
 };

@@ -201,18 +201,24 @@ export const insertCases: Group = {
 
   async HostileArgs({ store }) {
     await register(store);
-    for (const args of HOSTILE_JSON) await storedExactlyOrRefused(store, { args });
+    await storedExactlyOrRefused(
+      store,
+      HOSTILE_JSON.map((args) => ({ args })),
+    );
   },
 
   async HostileText({ store }) {
     await register(store);
-    for (const text of HOSTILE_TEXTS) {
-      await storedExactlyOrRefused(store, { title: text });
-      await storedExactlyOrRefused(store, { tags: ["first", text, "last"] });
-      await storedExactlyOrRefused(store, { meta: { key: text } });
-      // `fromEntries`, because in a literal `__proto__` would not be a key.
-      await storedExactlyOrRefused(store, { meta: Object.fromEntries([[text, "value"]]) });
-    }
+    await storedExactlyOrRefused(
+      store,
+      HOSTILE_TEXTS.flatMap((text) => [
+        { title: text },
+        { tags: ["first", text, "last"] },
+        { meta: { key: text } },
+        // `fromEntries`, because in a literal `__proto__` would not be a key.
+        { meta: Object.fromEntries([[text, "value"]]) },
+      ]),
+    );
   },
 
   async Nothing({ store }) {

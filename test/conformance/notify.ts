@@ -62,6 +62,8 @@ export const notifyCases: Group = {
     // What is ready decides, not what waits.
     await insertMany(harness.store, [newJob({ queue: "b", delay: HOUR }), newJob({ queue: "b" })]);
     await subscriber.next(ready("b"));
+    await insertMany(harness.store, [newJob({ queue: "c" }), newJob({ queue: "c", delay: HOUR })]);
+    await subscriber.next(ready("c"));
     await subscriber.stop();
   },
 

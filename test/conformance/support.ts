@@ -134,14 +134,14 @@ export async function end(
   assert.deepEqual(await finish(store, ref, state, fields), { status: "applied", state: expected });
 }
 
-/** A new job that has ended in `state`. */
+/** A new job that has ended in `state`, without a reason and with an output. */
 export async function ended(
   store: Store,
   state: "succeeded" | "failed" | "deleted",
   fields: Partial<NewJob> = {},
 ): Promise<JobId> {
   const job = await running(store, fields);
-  await end(store, job, state);
+  await end(store, job, state, { output: '"output"' });
   return job.id;
 }
 

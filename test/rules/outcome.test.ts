@@ -117,8 +117,10 @@ test("what can never be stored is refused", () => {
   assert.match(refusal({ ...base, output: "{" }) ?? "", /^output must be JSON/);
   assert.match(refusal({ ...base, output: `"${"a".repeat(JSON_MAX_BYTES)}"` }) ?? "", /^output must be at most/);
   assert.equal(refusal({ ...base, output: `"${"a".repeat(JSON_MAX_BYTES - 2)}"` }), null);
+  const strange = { toString: 1, valueOf: null };
+  assert.match(refusal({ ...base, state: strange as unknown as Outcome["state"] }) ?? "", /^state must be one of/);
   fc.assert(
-    fc.property(fc.anything(), (state) => {
+    fc.property(fc.anything({ withNullPrototype: true }), (state) => {
       fc.pre(!(OUTCOME_STATES as readonly unknown[]).includes(state));
       assert.match(refusal({ ...base, state: state as Outcome["state"] }) ?? "", /^state must be one of/);
     }),

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { InvalidError, SnoozeError } from "../../engine/errors.ts";
 import { type Backoff, constant, defaultBackoff, delays, exponential, retryDelay, snooze } from "../../engine/retry.ts";
 import { LONGEST_DURATION } from "../../engine/rules/limits.ts";
+import { systemRuntime } from "../../engine/runtime.ts";
 
 const LOWEST = (): number => 0;
 /** The largest number that a random function may give. */
@@ -177,4 +178,21 @@ test("snooze makes the error that a handler throws", () => {
   const error = snooze("1.5s");
   assert.ok(error instanceof SnoozeError);
   assert.equal(error.delay, 1_500);
+});
+
+test("an async backoff is none, and its rejection does not end the process", async (t) => {
+  const unhandled: unknown[] = [];
+  const note = (error: unknown): number => unhandled.push(error);
+  process.on("unhandledRejection", note);
+  t.after(() => process.off("unhandledRejection", note));
+  const broken = async (): Promise<number> => {
+    throw new Error("no");
+  };
+  assert.equal(
+    retryDelay(broken as never, 1, null, () => 0),
+    15_000,
+  );
+  await systemRuntime.turn();
+  await systemRuntime.turn();
+  assert.deepEqual(unhandled, []);
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { StoreError } from "../../engine/errors.ts";
 import type { Logger } from "../../engine/logger.ts";
-import { Completer } from "../../engine/server/completer.ts";
+import { Completer, type Decision } from "../../engine/server/completer.ts";
 import { Faults } from "../../engine/server/faults.ts";
 import type { ClaimedJob, FinishResult, JobId, JobState, Outcome, OutcomeState } from "../../engine/store.ts";
 import { MemoryStore } from "../../engine/stores/memory/index.ts";
@@ -72,7 +72,7 @@ export interface Setup {
   /** Level, message and fields of what was logged. */
   readonly lines: [level: string, message: string, fields: unknown][];
   /** What was reported of each job, in order. */
-  readonly decided: Map<JobId, (JobState | null)[]>;
+  readonly decided: Map<JobId, Decision[]>;
   /** As an attempt does; `taken` counts those that were. */
   submit(job: ClaimedJob, state?: OutcomeState, fields?: Partial<Outcome>): Promise<void>;
   readonly taken: () => number;
@@ -98,7 +98,7 @@ export async function setup(count: number, capacity = 10_000): Promise<Setup> {
     ...{ time, store, faults, completer, jobs, lines, decided },
     taken: () => taken,
     async submit(job, state = "succeeded", fields = {}) {
-      const done = (now: JobState | null): void => {
+      const done = (now: Decision): void => {
         decided.set(job.id, [...(decided.get(job.id) ?? []), now]);
       };
       await completer.submit({ outcome: outcome(job, state, fields), done });
@@ -117,7 +117,7 @@ export async function setup(count: number, capacity = 10_000): Promise<Setup> {
 }
 
 /** Every job was reported exactly once. */
-export function assertReportedOnce({ decided, jobs }: Setup, expected: JobState | null): void {
+export function assertReportedOnce({ decided, jobs }: Setup, expected: Decision): void {
   assert.equal(decided.size, jobs.length);
   for (const [id, states] of decided) assert.deepEqual(states, [expected], `job ${id}`);
 }

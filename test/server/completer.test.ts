@@ -99,6 +99,17 @@ describe("a store that fails", () => {
     assertReportedOnce(world, "succeeded");
   });
 
+  test("counts as working again once it has decided on one outcome of several", async () => {
+    const world = await setup(2);
+    const [locked] = world.jobs as [(typeof world.jobs)[number]];
+    const busy: Fault = ({ id }) => (id === locked.id ? { status: "busy" } : null);
+    world.store.faults.push("fails", "fails", "fails", busy, "fails", "fails");
+    for (const job of world.jobs) await world.submit(job);
+    await world.time.advance(SECOND);
+    assert.deepEqual(gaps(world.store.calls), [10, 20, 40, 0, 10, 20]);
+    assertReportedOnce(world, "succeeded");
+  });
+
   test("makes `pending` and `oldest` say what waits, and for how long", async () => {
     const world = await setup(3);
     world.store.always = "fails";
@@ -136,7 +147,7 @@ describe("a store that fails", () => {
     for (const job of world.jobs) await world.submit(job);
     await world.time.advance(SECOND);
     assert.equal(world.store.calls.length, 2);
-    assertReportedOnce(world, null);
+    assertReportedOnce(world, "stale");
     assert.deepEqual(await world.states(), { succeeded: 3 });
   });
 
@@ -156,7 +167,7 @@ describe("an outcome", () => {
     const [lost] = world.jobs as [(typeof world.jobs)[number]];
     for (const job of world.jobs) await world.submit(job === lost ? { ...job, claim: job.claim - 1 } : job);
     await world.time.advance(0);
-    assert.deepEqual([...world.decided.values()].flat(), [null, "succeeded", "succeeded"]);
+    assert.deepEqual([...world.decided.values()].flat(), ["stale", "succeeded", "succeeded"]);
     assert.equal((await record(world.store, lost.id)).state, "processing");
     assert.equal(world.store.calls.length, 1);
   });
@@ -218,7 +229,7 @@ describe("an outcome", () => {
     world.store.always = ({ id }) => (id === bad.id ? { status: "rejected", rule: "must be nicer" } : null);
     for (const job of world.jobs) await world.submit(job);
     await world.time.advance(SECOND);
-    assert.deepEqual(world.decided.get(bad.id), [null]);
+    assert.deepEqual(world.decided.get(bad.id), ["dropped"]);
     for (const { id } of others) assert.deepEqual(world.decided.get(id), ["succeeded"]);
     assert.deepEqual(world.lines, [
       ["error", "finish failed", { error: `Error: outcome of job ${bad.id} refused twice: must be nicer` }],
@@ -292,4 +303,29 @@ test("whatever the store does for a while, each outcome is stored and reported o
     },
   );
   await fc.assert(property, { numRuns: 60 });
+});
+
+test("the age of the oldest is that of the one which waits longest, whatever its id", async () => {
+  const world = await setup(2);
+  const [low, high] = world.jobs;
+  assert.ok(low && high);
+  world.store.always = "fails";
+  await world.submit(high);
+  await world.time.advance(40 * SECOND);
+  await world.submit(low);
+  await world.time.advance(10 * SECOND);
+  assert.equal(world.completer.oldest, 50 * SECOND);
+});
+
+test("one row that stays busy holds up no others", async () => {
+  const world = await setup(2);
+  const [locked, other] = world.jobs;
+  assert.ok(locked && other);
+  world.store.always = ({ id }) => (id === locked.id ? { status: "busy" } : null);
+  await world.submit(locked);
+  await world.time.advance(15_200);
+  const start = world.time.now;
+  await world.submit(other);
+  await world.time.until(() => world.decided.size === 1, 60 * SECOND);
+  assert.ok(world.time.now - start <= 100, `${world.time.now - start} ms`);
 });

@@ -114,16 +114,16 @@ describe("durations", () => {
 
 describe("deadAfter", () => {
   test("leaves room for three heartbeats and the killing of handlers", () => {
-    const cases: [fields: Partial<ServerConfig>, least: number, text: string][] = [
+    const cases: [fields: Partial<ServerConfig>, bound: number, text: string][] = [
       [{}, 25 * SECOND, "25s"],
       [{ heartbeatInterval: "30s" }, 100 * SECOND, "100s"],
       [{ heartbeatInterval: 100, killGrace: 0 }, 5_300, "5300ms"],
       [{ heartbeatInterval: "5m", killGrace: "1h" }, HOUR + 15 * MINUTE + 5 * SECOND, "4505s"],
     ];
-    for (const [fields, least, text] of cases) {
-      assert.equal(resolveConfig({ ...BASE, ...fields, deadAfter: least }).deadAfter, least);
-      const rule = new RegExp(`at least 3 × heartbeatInterval \\+ killGrace \\+ 5s, which is ${text}$`);
-      refused({ ...fields, deadAfter: least - 1 }, "deadAfter", rule);
+    for (const [fields, bound, text] of cases) {
+      assert.equal(resolveConfig({ ...BASE, ...fields, deadAfter: bound + 1 }).deadAfter, bound + 1);
+      const rule = new RegExp(`must exceed 3 × heartbeatInterval \\+ killGrace \\+ 5s, which is ${text}$`);
+      refused({ ...fields, deadAfter: bound }, "deadAfter", rule);
     }
   });
 
@@ -210,5 +210,21 @@ test("the other fields are of their type", () => {
 
   function silent(): object {
     return { debug() {}, info() {}, warn() {}, error() {} };
+  }
+});
+
+test("a deadAfter that is out of range is named once, with the value given", () => {
+  const problems = problemsOf({ ...BASE, heartbeatInterval: "30s", deadAfter: "25h" });
+  assert.deepEqual(
+    problems.map(({ field, value }) => [field, value]),
+    [["deadAfter", '"25h"']],
+  );
+});
+
+test("a runtime must be whole", () => {
+  const { onSignal: _, ...withoutSignals } = systemRuntime;
+  const { host: __, ...withoutHost } = systemRuntime;
+  for (const runtime of [withoutSignals, withoutHost]) {
+    assert.equal(problemsOf({ ...BASE, runtime } as never)[0]?.field, "runtime");
   }
 });

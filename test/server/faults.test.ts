@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Logger } from "../../engine/logger.ts";
+import { systemRuntime } from "../../engine/runtime.ts";
 import { Faults } from "../../engine/server/faults.ts";
 import { VirtualTime } from "../../engine/testing/virtual-time.ts";
 
@@ -107,4 +108,19 @@ test("whatever was thrown is logged as text", () => {
   });
   assert.equal(lines.length, things.length);
   for (const [, , fields] of lines) assert.equal(typeof (fields as { error: unknown }).error, "string");
+});
+
+test("an async logger that rejects does not end the process", async (t) => {
+  const unhandled: unknown[] = [];
+  const note = (error: unknown): number => unhandled.push(error);
+  process.on("unhandledRejection", note);
+  t.after(() => process.off("unhandledRejection", note));
+  const broken = async (): Promise<void> => {
+    throw new Error("the disk is full");
+  };
+  const logger = { debug: broken, info: broken, warn: broken, error: broken };
+  new Faults(new VirtualTime().runtime(), logger).report("claim", new Error("no"));
+  await systemRuntime.turn();
+  await systemRuntime.turn();
+  assert.deepEqual(unhandled, []);
 });

@@ -9,18 +9,18 @@ import {
   TimeoutError,
 } from "../../engine/errors.ts";
 import { type AttemptEnd, classify } from "../../engine/rules/classify.ts";
+import type { Decision } from "../../engine/server/completer.ts";
 import { Counters } from "../../engine/server/stats.ts";
-import type { JobState } from "../../engine/store.ts";
 import { claimed, policy, threw } from "../rules/support.ts";
 
 const ZERO = { ...new Counters() };
 
 /** The counters after one attempt that ended so; `now` is where the store put the job, if elsewhere than asked. */
-function counted(end: AttemptEnd, fields: Parameters<typeof claimed>[0] = {}, now?: JobState | null): object {
+function counted(end: AttemptEnd, fields: Parameters<typeof claimed>[0] = {}, now?: Decision): object {
   const counters = new Counters();
   const outcome = classify(claimed(fields), end, policy());
   counters.ended(end, outcome);
-  counters.decided(now === undefined ? outcome.state : now, outcome);
+  counters.decided(now ?? outcome.state, outcome);
   return { ...counters };
 }
 
@@ -56,8 +56,8 @@ test("a job that was asked to stop counts as cancelled, whatever its attempt ask
 });
 
 test("an outcome that the store did not take is stale, and nothing else", () => {
-  assert.deepEqual(counted(returned, {}, null), only({ stale: 1 }));
-  assert.deepEqual(counted(threw(new Error("no")), {}, null), only({ failed: 1, stale: 1 }));
+  assert.deepEqual(counted(returned, {}, "stale"), only({ stale: 1 }));
+  assert.deepEqual(counted(threw(new Error("no")), {}, "stale"), only({ failed: 1, stale: 1 }));
 });
 
 test("an outcome that the store refused and then took as failed is dead", () => {

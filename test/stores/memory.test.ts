@@ -52,6 +52,17 @@ describe("memory store, beyond the contract", () => {
     await store.close();
   });
 
+  test("tells nobody anything from the moment it is closed", async () => {
+    const store = new MemoryStore();
+    const events: unknown[] = [];
+    const stop = store.subscribe((event) => events.push(event));
+    const inserting = store.insert(newJobs(1));
+    await store.close();
+    await inserting;
+    await stop();
+    assert.deepEqual(events, []);
+  });
+
   test("keeps nothing of queues and kinds that have come and gone", async () => {
     const store = new MemoryStore();
     await register(store);

@@ -257,3 +257,11 @@ describe("a runtime", () => {
     assert.throws(() => runtime.invariant(false, "one claim per job"), /invariant broken: one claim per job/);
   });
 });
+
+test("time never goes back, also when two callers let it pass at once", async () => {
+  const time = new VirtualTime();
+  await time.advance(10);
+  const before = time.now;
+  await Promise.all([time.advance(100), time.advance(5)]);
+  assert.equal(time.now, before + 100);
+});

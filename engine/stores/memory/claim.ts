@@ -19,11 +19,11 @@ export function claim(data: Data, query: ClaimQuery): ClaimReply {
 
 /** The lanes that the query may claim from, by queue in the order asked for. */
 function queriedLanes(data: Data, query: ClaimQuery): Lane[][] {
-  return [...new Set(query.queues)].map((queue) => {
+  return query.queues.map((queue) => {
     const lanes = data.lanes.get(queue);
     if (!lanes || data.paused.has(queue)) return [];
     if (query.kinds.length === 0) return [...lanes.values()];
-    return [...new Set(query.kinds)].flatMap((kind) => lanes.get(kind) ?? []);
+    return query.kinds.flatMap((kind) => lanes.get(kind) ?? []);
   });
 }
 
@@ -44,7 +44,6 @@ function take(data: Data, row: Row, query: ClaimQuery, now: number): ClaimedJob 
     attemptedAt: now,
     server: query.server,
     sequence: query.sequence,
-    cancelRequested: false,
   });
   return { ...fieldsOf(row), attemptedAt: new Date(now) };
 }

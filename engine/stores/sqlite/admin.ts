@@ -1,5 +1,5 @@
 /**
- * What operators do. Deleting and requeueing work through the jobs in transactions of up to 1,000, letting others have
+ * What operators do. Deleting and requeueing work through the jobs in transactions of up to 500, letting others have
  * the lock and the event loop in between; of each job 3 to 4 statements. What matches by state is found through that
  * state's index.
  */
@@ -13,7 +13,7 @@ import { tally } from "./finish.ts";
 import { type Portion, type Position, type ScanFilter, scan, tableOf } from "./scan.ts";
 import { Waiting } from "./wake.ts";
 
-const CHUNK = 1_000;
+const CHUNK = 500;
 
 /** Named `deleteJobs` because `delete` is a word of the language. */
 export async function deleteJobs(db: Connection, filter: JobFilter): Promise<number> {

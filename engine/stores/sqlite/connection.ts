@@ -1,5 +1,5 @@
 /** The one connection of a store: opening, transactions, waiting for locks, cached statements. */
-import { accessSync, constants, realpathSync, statSync } from "node:fs";
+import { accessSync, constants, statSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { sleep } from "../../async.ts";
@@ -25,7 +25,7 @@ export type Durability = "full" | "normal";
 export const IN_MEMORY = ":memory:";
 
 /** Waits between tries for a lock: 1 ms, doubling up to this. */
-const LONGEST_WAIT = 64;
+const LONGEST_WAIT = 4;
 /** How long a call waits for a lock before it throws `store_busy`. */
 const BUSY_LIMIT = 10_000;
 
@@ -41,15 +41,15 @@ export class Connection {
 
   /** `path` must have been through `checkFile`. @throws StoreError */
   constructor(path: string, runtime: Runtime) {
-    this.runtime = runtime;
-    this.path = path === IN_MEMORY ? path : resolve(path);
+    const file = path === IN_MEMORY ? path : resolve(path);
     try {
       // With a timeout SQLite would sleep inside the call and block the event loop.
-      this.#db = new DatabaseSync(this.path, { timeout: 0, enableForeignKeyConstraints: false });
+      this.#db = new DatabaseSync(file, { timeout: 0, enableForeignKeyConstraints: false });
     } catch (error) {
-      throw toKilnError(error, this.path);
+      throw toKilnError(error, file);
     }
-    if (path !== IN_MEMORY) this.path = realpathSync(this.path);
+    this.runtime = runtime;
+    this.path = this.#db.location() ?? IN_MEMORY;
   }
 
   /** Says how the file is kept. Changes the file to write-ahead logging. @throws StoreError */

@@ -49,7 +49,7 @@ const SPINE = `
   -- What a lane's jobs become due by.
   CREATE INDEX kiln_jobs_due ON kiln_jobs (queue, kind, run_at, id) WHERE state = 'scheduled';
   CREATE INDEX kiln_jobs_scheduled ON kiln_jobs (run_at, id, queue, kind) WHERE state = 'scheduled';
-  CREATE INDEX kiln_jobs_retries ON kiln_jobs (id) WHERE state = 'scheduled' AND attempt > 0;
+  CREATE INDEX kiln_jobs_retries ON kiln_jobs (attempt) WHERE state = 'scheduled' AND attempt > 0;
   -- The leases of each server.
   CREATE INDEX kiln_jobs_held ON kiln_jobs (server, id) WHERE state = 'processing';
   CREATE INDEX kiln_jobs_cancelling ON kiln_jobs (id) WHERE cancel_requested = 1;
