@@ -1,4 +1,5 @@
 /** `npm run bench -- SUITE [--json FILE] [--check]`: measures, and compares with the targets. */
+import { closeSync, openSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { missed, type Report, toTable, writeJson } from "./report.ts";
 
@@ -35,8 +36,18 @@ function readArguments(args: readonly string[]): Arguments | null {
   const [name = ""] = positionals;
   const suite = Object.hasOwn(SUITES, name) ? SUITES[name] : undefined;
   if (suite === undefined) throw new Error(`unknown suite ${JSON.stringify(name)}; there is: ${known}`);
-  if (values.json === "") throw new Error("--json needs the name of a file");
+  if (values.json !== undefined) checkWritable(values.json);
   return { suite, json: values.json, check: values.check ?? false };
+}
+
+/** Before anything is measured, which takes long. */
+function checkWritable(file: string): void {
+  if (file === "") throw new Error("--json needs the name of a file");
+  try {
+    closeSync(openSync(file, "a"));
+  } catch (error) {
+    throw new Error(`can't write ${file}: ${(error as Error).message}`);
+  }
 }
 
 async function main(): Promise<void> {

@@ -20,7 +20,7 @@ export async function run(): Promise<Report> {
     ...(await delay()),
     ...(await idle()),
   ];
-  return { suite: "sqlite", rows, facts: { durability: DURABILITY } };
+  return { suite: "sqlite", rows, facts: { durability: DURABILITY, durabilityOfClaims: "normal" } };
 }
 
 const OTHERS = { kinds: Array.from({ length: 20 }, (_, index) => `other_${index}`), count: 1_000_000 } as const;

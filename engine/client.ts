@@ -4,9 +4,9 @@ import { type EnqueueOptions, newJob, newJobs } from "./enqueue.ts";
 import { InvalidError, StoreError } from "./errors.ts";
 import type { JobDefinition, JobSpec } from "./job.ts";
 import { Problems, readInteger, readName } from "./problems.ts";
-import { KIND_RULE, QUEUE_RULE } from "./rules/check.ts";
 import { KIND, LONGEST_DURATION, PAGE, QUEUE } from "./rules/limits.ts";
 import { shown } from "./rules/text.ts";
+import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import {
   type Counts,

@@ -2,9 +2,9 @@
 import { isDate } from "node:util/types";
 import { formatDuration, parseDuration } from "./duration.ts";
 import { InvalidError, type Problem } from "./errors.ts";
-import { CLEAN_RULE, INSTANT_RULE, isName } from "./rules/check.ts";
 import { INSTANT, LONGEST_DURATION } from "./rules/limits.ts";
 import { cutText, shown } from "./rules/text.ts";
+import { CLEAN_RULE, INSTANT_RULE, isName } from "./rules/values.ts";
 
 /** More problems than this are counted, not shown. */
 export const MAX_SHOWN = 20;

@@ -2,7 +2,8 @@
  * The Store contract: what a database has to do for kiln, used alike by client, server, dashboard and simulator.
  *
  * Rules that hold for every method:
- * - **One call is one transaction.** It happens wholly or not at all; only `finish` decides per outcome.
+ * - **One call is one transaction.** It happens wholly or not at all. `finish` decides per outcome; `delete`, `requeue`,
+ *   `sweep` and `prune` may take many rows in several transactions, each of which leaves the store consistent.
  * - **Time is the store's.** Only durations cross this interface, in milliseconds, apart from a user's own `runAt` and
  *   `deadline`. Instants that come back are the store's, with millisecond resolution.
  * - **Every write for a running job is fenced** by (id, claim) and applies only while that claim holds the job.
@@ -387,14 +388,15 @@ export interface Store {
 
   /**
    * Applies outcomes, one result each in the order given. Several for one job: the first wins, the rest are stale. May be
-   * sent again safely after any error. `server` is who the statistics and the history name.
+   * sent again safely after any error. `server` is who the statistics and the history name. Emits `ready` for the queues of
+   * jobs that run again, with the delay of the first.
    */
   finish(server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]>;
 
   /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON. */
   setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void>;
 
-  /** Makes the server known, as alive from now. @throws ConflictError when the id was ever registered and not yet pruned. */
+  /** Makes the server known, as alive from now. @throws ConflictError while the id is registered, dead or alive. */
   register(server: ServerInfo): Promise<void>;
   /** Says that the server is alive. An update, never an insert: it can't bring back a server that was declared dead. */
   heartbeat(beat: Beat): Promise<BeatReply>;
@@ -410,7 +412,10 @@ export interface Store {
    */
   orphans(limit: number): Promise<Orphan[]>;
 
-  /** Repairs: moves overdue jobs that no server has asked for to `enqueued`. Returns rows changed; 0 when all is well. */
+  /**
+   * Repairs: moves overdue jobs that no server has asked for to `enqueued` and emits `ready` for their queues. Returns rows
+   * changed; 0 when all is well.
+   */
   sweep(limit: number): Promise<number>;
   /** Removes what retention has outlived. Returns rows removed; at `limit` or more there may be more. */
   prune(query: PruneQuery): Promise<number>;

@@ -1,16 +1,15 @@
 /** How fast a server works through a backlog, against a loop that does no more than the rows need. */
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { defineJob } from "../../engine/job.ts";
 import { Server } from "../../engine/server/server.ts";
 import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 import { compare, progress, timed, withDirectory } from "../measure.ts";
 import { atLeast, type Row } from "../report.ts";
-import { copiesOf, makeFile, openBare, QUEUE } from "./files.ts";
+import { makeFile, onCopiesOf, openBare, QUEUE } from "./files.ts";
 
 const JOBS = 50_000;
 const BATCH = 100;
-const ROUNDS = 3;
+const ROUNDS = 5;
 /** How often a server is asked how far it is, milliseconds. */
 const LOOK = 2;
 
@@ -21,13 +20,7 @@ export async function drain(): Promise<Row[]> {
   return withDirectory(async (directory) => {
     const template = join(directory, "template.db");
     await makeFile(template, [{ kinds: [noop.kind], count: JOBS, priorities: [0] }]);
-    const copies = copiesOf(directory, template);
-    const onCopy = async (work: (path: string) => Promise<number>): Promise<number> => {
-      const path = copies.next();
-      const time = await work(path);
-      await rm(path);
-      return time;
-    };
+    const onCopy = onCopiesOf(template);
     const { a, b, ratio } = await compare(
       ROUNDS,
       () => onCopy(drainBare),
@@ -41,7 +34,7 @@ export async function drain(): Promise<Row[]> {
   });
 }
 
-export async function drainServer(path: string): Promise<number> {
+async function drainServer(path: string): Promise<number> {
   const store = await SqliteStore.open({ path });
   const server = new Server(store, { handlers: [noop.handler(() => {})], queues: { [QUEUE]: BATCH } });
   const stop = new AbortController();

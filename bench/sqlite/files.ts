@@ -1,6 +1,5 @@
 /** Database files to measure on, and the plain connection that stands for a bare loop. */
-import { copyFileSync } from "node:fs";
-import { join } from "node:path";
+import { copyFile, rm } from "node:fs/promises";
 import { DatabaseSync } from "node:sqlite";
 import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 
@@ -50,21 +49,16 @@ function insertSeed(db: DatabaseSync, { kinds, count, priorities }: Seed): void 
   db.exec("COMMIT");
 }
 
-export interface Copies {
-  /** The path of a fresh copy. */
-  next(): string;
-}
-
-/** Any number of copies of `template`, side by side with it. */
-export function copiesOf(directory: string, template: string): Copies {
+/** Gives each work a fresh copy of `template` that stands beside it and is removed afterwards. */
+export function onCopiesOf(template: string): (work: (path: string) => Promise<number>) => Promise<number> {
   let count = 0;
-  return {
-    next: () => {
-      count += 1;
-      const path = join(directory, `copy-${count}.db`);
-      copyFileSync(template, path);
-      return path;
-    },
+  return async (work) => {
+    count += 1;
+    const path = `${template}-${count}`;
+    await copyFile(template, path);
+    const result = await work(path);
+    await rm(path);
+    return result;
   };
 }
 

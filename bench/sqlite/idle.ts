@@ -25,75 +25,71 @@ export async function idle(): Promise<Row[]> {
 }
 
 interface Counts {
-  readonly calls: number;
-  readonly statements: number;
+  calls: number;
+  statements: number;
 }
 
 async function countIdle(path: string): Promise<Counts> {
   const time = new VirtualTime();
   const runtime = time.runtime();
+  const counts = { calls: 0, statements: 0 };
+  let counting = false;
+  const count = (name: keyof Counts): void => {
+    if (counting) counts[name] += 1;
+  };
   const store = await SqliteStore.open({ path, runtime });
-  const calls = countCalls(store);
-  const server = new Server(calls.store, {
-    handlers: [defineJob("absent").handler(() => {})],
-    queues: { default: 10 },
-    runtime,
-  });
+  const server = new Server(
+    withCalls(store, () => count("calls")),
+    { handlers: [defineJob("absent").handler(() => {})], queues: { default: 10 }, runtime },
+  );
+  const restore = watchStatements(() => count("statements"));
   const stop = new AbortController();
   const run = server.run({ signal: stop.signal });
   await time.advance(START);
-  const statements = countStatements();
-  const before = calls.count;
-  try {
-    await time.advance(LENGTH);
-    return { calls: calls.count - before, statements: statements.count };
-  } finally {
-    statements.stop();
-    stop.abort();
-    await time.settled(run, 60 * SECOND);
-    await store.close();
-  }
+  counting = true;
+  await time.advance(LENGTH);
+  counting = false;
+  stop.abort();
+  await time.settled(run, 60 * SECOND);
+  await store.close();
+  restore();
+  return counts;
 }
 
-function countCalls(store: Store): { readonly store: Store; count: number } {
-  const counter = {
-    count: 0,
-    store: new Proxy(store, {
-      get(target, name) {
-        const value: unknown = Reflect.get(target, name);
-        if (typeof value !== "function") return value;
-        return (...args: unknown[]) => {
-          counter.count += 1;
-          return Reflect.apply(value, target, args);
-        };
-      },
-    }),
-  };
-  return counter;
+/** The same store, which says of each call that it is made. */
+function withCalls(store: Store, onCall: () => void): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]) => {
+        onCall();
+        return Reflect.apply(value, target, args);
+      };
+    },
+  });
 }
 
-/** Counts all statements of this process that are run, `BEGIN` and `COMMIT` among them, until `stop`. */
-function countStatements(): { count: number; stop(): void } {
-  const counter = {
-    count: 0,
-    stop: () =>
-      undo.forEach((restore) => {
-        restore();
-      }),
-  };
-  const undo = [
-    ...(["get", "all", "run", "iterate"] as const).map((name) => spy(StatementSync.prototype, name)),
-    spy(DatabaseSync.prototype, "exec"),
-  ];
-  function spy<Name extends string>(prototype: Record<Name, (...args: never[]) => unknown>, name: Name): () => void {
+/** Calls `onStatement` for all statements that this process runs, `BEGIN` and `COMMIT` among them. Returns how to stop. */
+function watchStatements(onStatement: () => void): () => void {
+  const watch = <Name extends string>(
+    prototype: Record<Name, (...args: never[]) => unknown>,
+    name: Name,
+  ): (() => void) => {
     const original = prototype[name];
-    prototype[name] = function counted(this: unknown, ...args: never[]) {
-      counter.count += 1;
+    prototype[name] = function watched(this: unknown, ...args: never[]) {
+      onStatement();
       return Reflect.apply(original, this, args);
     };
     return () => {
       prototype[name] = original;
     };
-  }
-  return counter;
+  };
+  const restores = [
+    ...(["get", "all", "run", "iterate"] as const).map((name) => watch(StatementSync.prototype, name)),
+    watch(DatabaseSync.prototype, "exec"),
+  ];
+  return () => {
+    for (const restore of restores) restore();
+  };
 }

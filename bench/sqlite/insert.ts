@@ -1,17 +1,16 @@
 /** How fast a client enqueues many jobs, against a loop that inserts the same rows. */
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "../../engine/client.ts";
 import { defineJob } from "../../engine/job.ts";
 import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 import { compare, progress, timed, withDirectory } from "../measure.ts";
 import { atLeast, type Row } from "../report.ts";
-import { copiesOf, makeFile, openBare, QUEUE } from "./files.ts";
+import { makeFile, onCopiesOf, openBare, QUEUE } from "./files.ts";
 
 const JOBS = 100_000;
 /** Jobs of one call, and of one transaction of the bare loop. */
 const CALL = 1_000;
-const ROUNDS = 3;
+const ROUNDS = 5;
 
 interface Args {
   readonly to: string;
@@ -26,13 +25,7 @@ export async function insert(): Promise<Row[]> {
   return withDirectory(async (directory) => {
     const template = join(directory, "template.db");
     await makeFile(template);
-    const copies = copiesOf(directory, template);
-    const onCopy = async (work: (path: string) => Promise<number>): Promise<number> => {
-      const path = copies.next();
-      const time = await work(path);
-      await rm(path);
-      return time;
-    };
+    const onCopy = onCopiesOf(template);
     const { a, b, ratio } = await compare(
       ROUNDS,
       () => onCopy(insertBare),

@@ -1,6 +1,6 @@
 /**
- * `npm start`: imports a CSV file into a SQLite database. One job reads the file, each of its rows is another, and all that
- * it takes besides a file name is a kiln server. Begin with jobs.ts.
+ * `npm start`: imports a CSV file into a SQLite database. One job reads the file, and each of its rows is a job that makes
+ * a record of it. What uses kiln is in jobs.ts and server.ts: begin there.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -54,9 +54,8 @@ async function main(): Promise<number> {
   } finally {
     await database.close();
   }
-  // What is wrong can be looked up there.
-  if (temporary !== null && code === 1) console.log(`the database is kept in ${path}`);
-  else if (temporary !== null) await rm(temporary, { recursive: true });
+  // Unless something is wrong, which can be looked up there.
+  if (temporary !== null && code !== 1) await rm(temporary, { recursive: true });
   return code;
 }
 
@@ -66,7 +65,7 @@ async function importInto(session: Session, file: CsvFile | null): Promise<numbe
   const before = await readProgress(database.client, database.storage);
   if (before.drained && !options.once) {
     display.line(
-      `nothing to do: its ${number(before.rows)} rows were imported before, ${number(before.stored)} are records`,
+      `nothing to do: all ${number(before.rows)} rows were imported before, ${number(before.stored)} are records`,
     );
     display.line("--reset starts over, --file imports another file as well");
     return 0;
@@ -88,7 +87,7 @@ async function importInto(session: Session, file: CsvFile | null): Promise<numbe
   return failures.length > 0 ? 1 : 0;
 }
 
-/** Makes sure that there is something to import; the last import is the one that is checked in the end. */
+/** Makes sure that there is something to import; returns what is to be checked in the end. */
 async function beginImport({ database, display }: Session, file: CsvFile | null): Promise<Import> {
   const { client, storage, path } = database;
   if ((await noteDeaths(storage)) > 0) {
@@ -96,14 +95,13 @@ async function beginImport({ database, display }: Session, file: CsvFile | null)
   }
   const known = storage.imports();
   const added = file ?? (known.length === 0 ? await inspectCsv(SAMPLE) : null);
-  const imports = added === null ? known : [...known, await storage.addImport(added)];
-  for (const { id, jobId } of imports) {
+  const last = added === null ? known.at(-1) : await storage.addImport(added);
+  if (last === undefined) throw new Error("there is no import");
+  for (const { id, jobId } of storage.imports()) {
     if (jobId === null) await storage.setImportJob(id, await client.enqueue(importFile, { importId: id }));
   }
   // A file that was missing may be there again.
   await client.requeue({ state: "failed", kind: importFile.kind });
-  const last = imports.at(-1);
-  if (last === undefined) throw new Error("there is no import");
   display.line(`${basename(last.path)}, ${number(last.rows)} rows → ${shortest(path)}`);
   return last;
 }
@@ -122,11 +120,13 @@ async function runServer(session: Session, look: Look): Promise<boolean> {
   const server = makeServer({ store, storage, worker, concurrency: options.concurrency, onProblem });
   const stopServer = new AbortController();
   const running = server.run({ signal: stopServer.signal });
-  const finished = await watch(session, look);
-  stopServer.abort();
-  await running;
-  await storage.noteDeath(worker);
-  return finished;
+  try {
+    return await watch(session, look);
+  } finally {
+    stopServer.abort();
+    await running;
+    await storage.noteDeath(worker);
+  }
 }
 
 /** Runs all jobs in other processes and kills one of them on the way. */
@@ -144,7 +144,7 @@ async function runWorkers(session: Session, look: Look): Promise<boolean> {
       const victim = await workers.kill(client, storage);
       if (victim === null) return;
       killed = true;
-      display.line(`killed process ${victim.pid} while it ran ${victim.jobs} jobs; the others take them over soon`);
+      display.line(`killed process ${victim.pid} while it held ${victim.jobs} jobs; the others take them over soon`);
     });
   } finally {
     await workers.stop();
@@ -181,6 +181,7 @@ async function watch({ stop }: Session, look: Look, each?: (view: View) => Promi
 async function check({ database, display }: Session, file: Import): Promise<number> {
   const verdict = judge(await collectEvidence(database.client, database.storage, file));
   for (const problem of verdict.problems) display.line(problem);
+  if (verdict.problems.length > 0) display.line(`the database is ${database.path}`);
   console.log(verdictLine(verdict));
   return verdict.problems.length === 0 ? 0 : 1;
 }

@@ -17,7 +17,7 @@ export interface WorkersOptions {
 
 export interface Killed {
   readonly pid: number;
-  /** Jobs that it was running. */
+  /** Jobs that it was running, or whose result it had not stored. */
   readonly jobs: number;
 }
 

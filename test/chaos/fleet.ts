@@ -24,7 +24,7 @@ interface Worker {
 export class Fleet {
   readonly #directory: string;
   readonly #database: string;
-  readonly #killed = new Set<string>();
+  readonly #cutOff = new Set<string>();
   readonly #past: Run[] = [];
   #workers: Worker[] = [];
   #started = 0;
@@ -42,8 +42,9 @@ export class Fleet {
     return this.#past;
   }
 
-  get killed(): ReadonlySet<string> {
-    return this.#killed;
+  /** Workers that were killed or declared dead. */
+  get cutOff(): ReadonlySet<string> {
+    return this.#cutOff;
   }
 
   /** What the workers logged. */
@@ -103,7 +104,7 @@ export class Fleet {
 
   async #end(worker: Worker, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
     this.#workers = this.#workers.filter((other) => other !== worker);
-    if (signal === "SIGKILL") this.#killed.add(worker.name);
+    if (signal === "SIGKILL") this.#cutOff.add(worker.name);
     worker.process.kill(signal);
     // One that does not end is found by the time limit of the test.
     const at = await worker.exited;
@@ -111,7 +112,9 @@ export class Fleet {
       const ended = `${worker.name} ended with ${worker.process.signalCode ?? worker.process.exitCode}: ${this.#output}`;
       assert.equal(worker.process.exitCode, 0, ended);
     }
-    this.#past.push(...toRuns(worker.name, readLines(worker.log), at));
+    const lines = readLines(worker.log);
+    if (lines.some(({ type }) => type === "declared dead")) this.#cutOff.add(worker.name);
+    this.#past.push(...toRuns(worker.name, lines, at));
   }
 
   /** Waits until the worker has written down something more of a run. */

@@ -5,7 +5,9 @@ import type { Run, RunEnd } from "./verdict.ts";
 
 export type Line =
   | { readonly type: "start"; readonly id: JobId; readonly attempt: number; readonly at: number }
-  | { readonly type: "end"; readonly id: JobId; readonly attempt: number; readonly at: number; readonly how: RunEnd };
+  | { readonly type: "end"; readonly id: JobId; readonly attempt: number; readonly at: number; readonly how: RunEnd }
+  /** The worker's server had to start over under a new id. */
+  | { readonly type: "declared dead" };
 
 /** Milliseconds of a clock that all processes of a machine share. */
 export function sharedNow(): number {
@@ -29,6 +31,7 @@ export function toRuns(process: string, lines: readonly Line[], killedAt: number
   const open = new Map<string, Run>();
   const ended: Run[] = [];
   for (const line of lines) {
+    if (line.type === "declared dead") continue;
     const { id, attempt, at } = line;
     const key = `${id}:${attempt}`;
     if (line.type === "start") {

@@ -49,8 +49,8 @@ test(`two processes survive ${ROUNDS} rounds of kill -9`, async (t) => {
       const record = await store.job(id);
       if (record) records.set(id, record);
     }
-    const { runs, killed } = fleet;
-    const problems = verdict({ expected, records, runs, killed, rows: countRows(database) });
+    const { runs, cutOff } = fleet;
+    const problems = verdict({ expected, records, runs, cutOff, rows: countRows(database) });
     assert.deepEqual(problems, [], fleet.output);
 
     const counts = await store.counts();

@@ -31,7 +31,7 @@ function judge(runs: readonly Run[], record: Partial<JobRecord> = {}, rest: Part
     expected: [{ id: 1, kind: "plain", state: "succeeded" }],
     records: new Map([[1, recordOf(record)]]),
     runs,
-    killed: new Set(["killed"]),
+    cutOff: new Set(["killed"]),
     rows: { live: 0, archived: 1 },
     ...rest,
   });
@@ -111,6 +111,11 @@ test("a run after a success that must have been stored", () => {
   assert.deepEqual(judge([runOf({}), runOf({ attempt: 2, start: 10, end: 20 })], { attempt: 2 }), [
     "job 1 (plain) ran again after attempt 1 had succeeded",
   ]);
+});
+
+test("a run that its server has left behind", () => {
+  const runs = [runOf({ how: "killed" }), runOf({ attempt: 2, start: 10, end: 20 })];
+  assert.deepEqual(judge(runs, { attempt: 2 }), ["job 1 (plain): attempt 1 never came to an end"]);
 });
 
 test("a job that nobody enqueued", () => {

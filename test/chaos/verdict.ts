@@ -33,8 +33,8 @@ export interface Evidence {
   readonly expected: readonly Expected[];
   readonly records: ReadonlyMap<JobId, JobRecord>;
   readonly runs: readonly Run[];
-  /** Processes that were killed: what their handlers returned may never have been stored. */
-  readonly killed: ReadonlySet<string>;
+  /** Processes that were killed or declared dead: what their handlers returned may never have been stored. */
+  readonly cutOff: ReadonlySet<string>;
   /** Rows of the table of live jobs and of the archive. */
   readonly rows: { readonly live: number; readonly archived: number };
 }
@@ -45,7 +45,7 @@ export function verdict(evidence: Evidence): string[] {
   const known = new Set(evidence.expected.map(({ id }) => id));
   const problems = evidence.expected.flatMap((expected) => {
     const runs = (runsOf.get(expected.id) ?? []).toSorted((a, b) => a.start - b.start);
-    return ofJob(expected, evidence.records.get(expected.id), runs, evidence.killed);
+    return ofJob(expected, evidence.records.get(expected.id), runs, evidence.cutOff);
   });
   for (const id of runsOf.keys()) if (!known.has(id)) problems.push(`job ${id} ran though it was never enqueued`);
   const { live, archived } = evidence.rows;
@@ -59,7 +59,7 @@ function ofJob(
   { id, kind, state }: Expected,
   record: JobRecord | undefined,
   runs: readonly Run[],
-  killed: ReadonlySet<string>,
+  cutOff: ReadonlySet<string>,
 ): string[] {
   const name = `job ${id} (${kind})`;
   if (record === undefined) return [`${name} is lost`];
@@ -69,7 +69,10 @@ function ofJob(
   for (const { attempt } of runs) {
     if (attempt > record.maxAttempts) problems.push(`${name} had attempt ${attempt} of ${record.maxAttempts}`);
   }
-  problems.push(...overlaps(name, runs), ...repeats(name, runs, killed), ...numbering(name, record, runs));
+  for (const { attempt, how, process } of runs) {
+    if (how === "killed" && !cutOff.has(process)) problems.push(`${name}: attempt ${attempt} never came to an end`);
+  }
+  problems.push(...overlaps(name, runs), ...repeats(name, runs, cutOff), ...numbering(name, record, runs));
   return problems;
 }
 
@@ -82,11 +85,11 @@ function overlaps(name: string, runs: readonly Run[]): string[] {
   });
 }
 
-/** A success of a process that lived on was stored, so nothing may have run after it. */
-function repeats(name: string, runs: readonly Run[], killed: ReadonlySet<string>): string[] {
+/** A success of a process that was not cut off was stored, so nothing may have run after it. */
+function repeats(name: string, runs: readonly Run[], cutOff: ReadonlySet<string>): string[] {
   return runs
     .slice(0, -1)
-    .filter(({ how, process }) => how === "returned" && !killed.has(process))
+    .filter(({ how, process }) => how === "returned" && !cutOff.has(process))
     .map(({ attempt }) => `${name} ran again after attempt ${attempt} had succeeded`);
 }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Client } from "../../engine/client.ts";
 import { defineJob } from "../../engine/job.ts";
-import { KIND_RULE, QUEUE_RULE } from "../../engine/rules/check.ts";
+import { KIND_RULE, QUEUE_RULE } from "../../engine/rules/values.ts";
 import type { JobId, Store } from "../../engine/store.ts";
 import { hostileProxy, revokedProxy, rulesOf, throwingGetter, world } from "./support.ts";
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { PermanentError } from "../../engine/errors.ts";
 import { defineJob, Handler, type HandlerContext, type Job, JobDefinition, JobSpec } from "../../engine/job.ts";
 import { constant } from "../../engine/retry.ts";
-import { KIND_RULE, QUEUE_RULE } from "../../engine/rules/check.ts";
+import { KIND_RULE, QUEUE_RULE } from "../../engine/rules/values.ts";
 import { decodeArgs } from "../../engine/schema.ts";
 import { asyncSchema, hostileProxy, problemsOf, revokedProxy, rulesOf, throwingGetter } from "./support.ts";
 

@@ -4,8 +4,8 @@ import { setImmediate as turn } from "node:timers/promises";
 import { z } from "zod";
 import type { EnqueueOptions } from "../../engine/enqueue.ts";
 import { defineJob } from "../../engine/job.ts";
-import { QUEUE_RULE } from "../../engine/rules/check.ts";
 import { LONGEST_DURATION } from "../../engine/rules/limits.ts";
+import { QUEUE_RULE } from "../../engine/rules/values.ts";
 import { asyncSchema, hostileProxy, problemsOf, revokedProxy, rulesOf, throwingGetter, world } from "./support.ts";
 
 const mail = defineJob<{ to: string }>("mail", { queue: "mails", priority: 3, maxAttempts: 5, timeout: "1m" });

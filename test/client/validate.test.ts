@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { Problems } from "../../engine/problems.ts";
-import { QUEUE_RULE } from "../../engine/rules/check.ts";
 import { QUEUE } from "../../engine/rules/limits.ts";
+import { QUEUE_RULE } from "../../engine/rules/values.ts";
 import { Checker, closest } from "../../engine/validate.ts";
 import { hostileProxy, problemsOf, revokedProxy, rulesOf, throwingGetter } from "./support.ts";
 

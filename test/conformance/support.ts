@@ -227,13 +227,12 @@ export async function startMinute({ store, advance }: Harness): Promise<number> 
   return now - (now % MINUTE);
 }
 
-export async function refused(call: Promise<unknown>, field?: string): Promise<void> {
+/** Refused as invalid, with a problem in each of the fields. */
+export async function refused(call: Promise<unknown>, ...fields: readonly string[]): Promise<void> {
   await assert.rejects(call, (error: { code?: unknown; problems?: readonly { field: string }[] }) => {
     assert.equal(error.code, "invalid");
-    if (field !== undefined) {
-      const fields = error.problems?.map((problem) => problem.field) ?? [];
-      assert.ok(fields.includes(field), `${field} is among the problems named: ${fields}`);
-    }
+    const named = error.problems?.map((problem) => problem.field) ?? [];
+    for (const field of fields) assert.ok(named.includes(field), `${field} is among the problems named: ${named}`);
     return true;
   });
 }

@@ -2,16 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { InvalidError } from "../../engine/errors.ts";
-import {
-  checkFilter,
-  checkNewJobs,
-  checkParams,
-  checkQuery,
-  checkSeries,
-  isDuration,
-  isName,
-} from "../../engine/rules/check.ts";
+import { checkFilter, checkNewJobs, checkParams, checkQuery, checkSeries } from "../../engine/rules/check.ts";
 import { INSTANT, JSON_MAX_BYTES, KIND, LONGEST_DURATION, QUEUE } from "../../engine/rules/limits.ts";
+import { isDuration, isName } from "../../engine/rules/values.ts";
 import { JOB_STATES, type JobFilter, type JobQuery, type JobState, type NewJob } from "../../engine/store.ts";
 
 const letters = "abcdefghijklmnopqrstuvwxyz";
@@ -98,10 +91,12 @@ test("good jobs pass", () => {
 
 test("every bad field is named with its position, all at once and nothing else", () => {
   const fields = Object.keys(bad) as (keyof NewJob)[];
-  const spoiled = fc.tuple(goodJob, fc.subarray(fields), fc.record(bad)).map(([job, chosen, values]) => ({
-    job: { ...job, ...Object.fromEntries(chosen.map((field) => [field, values[field]])) } as NewJob,
-    chosen,
-  }));
+  const spoiled = fc
+    .tuple(goodJob, fc.subarray(fields, { maxLength: 3 }), fc.record(bad))
+    .map(([job, chosen, values]) => ({
+      job: { ...job, ...Object.fromEntries(chosen.map((field) => [field, values[field]])) } as NewJob,
+      chosen,
+    }));
   fc.assert(
     fc.property(fc.array(spoiled, { maxLength: 5 }), (jobs) => {
       const expected = jobs.flatMap(({ chosen }, index) => chosen.map((field) => `jobs[${index}].${field}`));
@@ -148,7 +143,13 @@ test("params are JSON of at most 1 MiB each under clean keys; every problem is n
     ["__proto__", "{"],
   ]);
   const named = problemsOf(() => checkParams(params));
-  assert.deepEqual(named, ["params.text", "params.long", "params.number", "params.\ufffd", "params.__proto__"]);
+  assert.deepEqual(named, [
+    "params.text",
+    "params.long",
+    "params.number",
+    String.raw`params["\ud800"]`,
+    "params.__proto__",
+  ]);
 });
 
 test("a filter needs ids or a state, and a state has to be one", () => {

@@ -77,7 +77,7 @@ test("closing ends calls that wait for a lock", async (t) => {
   lock(t, path);
   const calls = Array.from({ length: 50 }, () => assert.rejects(store.insert([newJob()]), { code: "store_closed" }));
   await systemRuntime.turn();
-  assert.equal(time.armed, 50);
+  assert.equal(time.armed, 1, "one of them tries for all");
   await store.close();
   await Promise.all(calls);
   assert.equal(time.armed, 0);

@@ -210,15 +210,18 @@ describe("a runtime", () => {
     assert.equal(new VirtualTime().runtime({ random: () => 0.01 }).randomHex(2), "0202");
   });
 
-  test("waits its turn among the timers", async () => {
+  test("takes no time for a turn, and lets none pass before it has ended", async () => {
     const time = new VirtualTime();
     const runtime = time.runtime();
     const steps: string[] = [];
-    runtime.timer(0, () => steps.push("a timer set before"));
-    const turn = runtime.turn().then(() => steps.push("the turn"));
-    await time.settled(turn, 0);
-    assert.deepEqual(steps, ["a timer set before", "the turn"]);
-    assert.equal(time.armed, 0);
+    const start = time.now;
+    runtime.timer(5, async () => {
+      for (let n = 0; n < 3; n++) await runtime.turn();
+      steps.push(`the turns at ${time.now - start}`);
+    });
+    runtime.timer(6, () => steps.push(`the next timer at ${time.now - start}`));
+    await time.advance(10);
+    assert.deepEqual(steps, ["the turns at 5", "the next timer at 6"]);
   });
 
   test("is sent signals, until nobody listens", () => {

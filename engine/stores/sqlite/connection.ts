@@ -24,8 +24,13 @@ export type Durability = "full" | "normal";
 /** The path of a database that lives in the memory of this process. */
 export const IN_MEMORY = ":memory:";
 
-/** Waits between tries for a lock: 1 ms, doubling up to this. */
+/**
+ * Waits between tries for a lock: 1 ms, doubling up to this. Short, because another process that writes without pause lets
+ * go of the lock only for moments; only one call of a connection tries at a time, so that waiting costs next to nothing.
+ */
 const LONGEST_WAIT = 4;
+const NOTHING = (): void => {};
+
 /** How long a call waits for a lock before it throws `store_busy`. */
 const BUSY_LIMIT = 10_000;
 
@@ -38,6 +43,8 @@ export class Connection {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
   readonly #closed = new AbortController();
+  /** Ends when the write that was called last has ended; null when none is under way. */
+  #lastWrite: Promise<void> | null = null;
 
   /** `path` must have been through `checkFile`. @throws StoreError */
   constructor(path: string, runtime: Runtime) {
@@ -54,12 +61,15 @@ export class Connection {
 
   /** Says how the file is kept. Changes the file to write-ahead logging. @throws StoreError */
   async configure(durability: Durability): Promise<void> {
-    const [mode] = await this.#retry(() => this.get<[string]>("PRAGMA journal_mode = WAL") ?? [""]);
+    const [mode] = await this.#retry(
+      this.runtime.monotonic(),
+      () => this.get<[string]>("PRAGMA journal_mode = WAL") ?? [""],
+    );
     if (mode !== "wal" && this.path !== IN_MEMORY) {
       throw new StoreError("store_failed", `SQLite store ${this.path}: write-ahead logging is not possible here`);
     }
     const level = durability === "full" ? "FULL" : "NORMAL";
-    await this.#retry(() =>
+    await this.#retry(this.runtime.monotonic(), () =>
       this.exec(`PRAGMA synchronous = ${level}; PRAGMA cache_size = -16000;
       PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864`),
     );
@@ -101,8 +111,8 @@ export class Connection {
   }
 
   /** `work` sees one state of the database. Takes no lock that others would notice. @throws StoreError */
-  read<T>(work: () => T): Promise<T> {
-    return this.#retry(() => this.#transact("BEGIN", work));
+  async read<T>(work: () => T): Promise<T> {
+    return this.#retry(this.runtime.monotonic(), () => this.#transact("BEGIN", work));
   }
 
   /** The same without waiting for a lock. @throws StoreError, `store_busy` at once */
@@ -112,17 +122,19 @@ export class Connection {
 
   /**
    * `work` may write, alone; it happens wholly or not at all. It is repeated when the commit is refused, so it may have
-   * no effects outside the database. @throws StoreError
+   * no effects outside the database. Calls take effect in the order in which they are made. @throws StoreError
    */
-  write<T>(work: (tx: Transaction) => T): Promise<T> {
-    return this.#retry(() => {
-      const events: StoreEvent[] = [];
-      const result = this.#transact("BEGIN IMMEDIATE", () =>
-        work({ now: this.runtime.now(), emit: (event) => events.push(event) }),
-      );
-      if (events.length > 0) this.onCommit(events);
-      return result;
-    });
+  async write<T>(work: (tx: Transaction) => T): Promise<T> {
+    const started = this.runtime.monotonic();
+    const earlier = this.#lastWrite;
+    const written = earlier ? earlier.then(() => this.#write(started, work)) : this.#write(started, work);
+    const ended = written.then(NOTHING, NOTHING);
+    this.#lastWrite = ended;
+    try {
+      return await written;
+    } finally {
+      if (this.#lastWrite === ended) this.#lastWrite = null;
+    }
   }
 
   /** Calls that still wait for a lock throw `store_closed`. Twice is fine. */
@@ -131,6 +143,17 @@ export class Connection {
     this.#closed.abort();
     this.#statements.clear();
     this.#db.close();
+  }
+
+  #write<T>(started: number, work: (tx: Transaction) => T): Promise<T> {
+    return this.#retry(started, () => {
+      const events: StoreEvent[] = [];
+      const result = this.#transact("BEGIN IMMEDIATE", () =>
+        work({ now: this.runtime.now(), emit: (event) => events.push(event) }),
+      );
+      if (events.length > 0) this.onCommit(events);
+      return result;
+    });
   }
 
   #transact<T>(begin: string, work: () => T): T {
@@ -164,9 +187,8 @@ export class Connection {
     }
   }
 
-  /** The first try is made at once, so that calls take effect in the order in which they are made. */
-  async #retry<T>(call: () => T): Promise<T> {
-    const started = this.runtime.monotonic();
+  /** The first try is made at once. */
+  async #retry<T>(started: number, call: () => T): Promise<T> {
     for (let wait = 1; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
       this.assertOpen();
       try {

@@ -38,7 +38,7 @@ export async function finish(db: Connection, server: string, outcomes: readonly 
       const rule = rules[index] ?? null;
       if (rule !== null) return { status: "rejected", rule };
       const job = held.get(outcome.id);
-      if (!job || !holds(db, job, outcome)) return { status: "stale" };
+      if (!job || !holds(db, job.claim, outcome)) return { status: "stale" };
       held.delete(outcome.id);
       return { status: "applied", state: finishing.apply(job, outcome) };
     });
@@ -57,8 +57,8 @@ function heldJobs(db: Connection, refs: readonly JobRef[]): Map<JobId, HeldJob> 
   );
 }
 
-function holds(db: Connection, job: HeldJob, ref: JobRef): boolean {
-  return job.claim === ref.claim || db.runtime.buggify("store.no-claim-check");
+function holds(db: Connection, claim: number, ref: JobRef): boolean {
+  return claim === ref.claim || db.runtime.buggify("store.no-claim-check");
 }
 
 /** Applies the outcomes of one call; what many of them have in common is written once, at the end. */
@@ -67,7 +67,7 @@ class Finishing {
   readonly #tx: Transaction;
   readonly #server: string;
   readonly #plain: JobId[] = [];
-  readonly #counts: Counts = { succeeded: 0, failed: 0, deleted: 0, retried: 0 };
+  readonly #counts: Tally = { succeeded: 0, failed: 0, deleted: 0, retried: 0 };
   readonly #waiting = new Waiting();
 
   constructor(db: Connection, tx: Transaction, server: string) {
@@ -117,7 +117,7 @@ class Finishing {
   }
 }
 
-export type Counts = Record<Counter, number>;
+export type Tally = Record<Counter, number>;
 
 const MINUTE = 60_000;
 /** Where the all-time totals are kept among the minutes, so that old minutes can simply be removed. */
@@ -129,7 +129,7 @@ const TALLY = `INSERT INTO kiln_stats (minute, server, succeeded, failed, delete
     deleted = deleted + excluded.deleted, retried = retried + excluded.retried`;
 
 /** Adds to the statistics; an operator's doings have no server, ''. 1 statement of 2 rows, or none. */
-export function tally(db: Connection, tx: Transaction, server: string, counts: Counts): void {
+export function tally(db: Connection, tx: Transaction, server: string, counts: Tally): void {
   if (COUNTERS.every((counter) => counts[counter] === 0)) return;
   const minute = tx.now - (tx.now % MINUTE);
   db.run(TALLY, minute, server, counts.succeeded, counts.failed, counts.deleted, counts.retried);
@@ -146,10 +146,10 @@ export async function setParams(
 ): Promise<void> {
   checkParams(params);
   return db.write(() => {
-    const [claim, text = null] = db.get<[number, string | null]>(PARAMS, ref.id) ?? [];
-    if (claim !== ref.claim && !(claim !== undefined && db.runtime.buggify("store.no-claim-check"))) {
+    const row = db.get<[claim: number, params: string | null]>(PARAMS, ref.id);
+    if (!row || !holds(db, row[0], ref)) {
       throw new ClaimLostError(`job ${ref.id} is not held by claim ${ref.claim}`);
     }
-    db.run(SET_PARAMS, encodeTexts({ ...decodeTexts(text), ...params }), ref.id);
+    db.run(SET_PARAMS, encodeTexts({ ...decodeTexts(row[1]), ...params }), ref.id);
   });
 }
