@@ -34,6 +34,22 @@ const NOTHING = (): void => {};
 /** How long a call waits for a lock before it throws `store_busy`. */
 const BUSY_LIMIT = 10_000;
 
+/**
+ * Node 22.18 and 24.0 to 24.6 take no numbered parameters such as `?1` (nodejs/node#59350). So each becomes a `?` of its
+ * own, and a value is given as often as it stands in the text. A statement has either numbered parameters or plain ones.
+ */
+const NUMBERED = /\?(\d+)/g;
+
+interface Statement {
+  readonly prepared: StatementSync;
+  /** Which value goes to each numbered parameter; empty when there are none. */
+  readonly order: readonly number[];
+}
+
+function bindings(params: SQLInputValue[], order: readonly number[]): SQLInputValue[] {
+  return order.length === 0 ? params : order.map((index) => params[index] ?? null);
+}
+
 export class Connection {
   readonly runtime: Runtime;
   /** Absolute and without symbolic links, or `:memory:`. */
@@ -41,7 +57,7 @@ export class Connection {
   /** Gets the events of each transaction, in order, after its commit. */
   onCommit: (events: readonly StoreEvent[]) => void = () => {};
   readonly #db: DatabaseSync;
-  readonly #statements = new Map<string, StatementSync>();
+  readonly #statements = new Map<string, Statement>();
   readonly #closed = new AbortController();
   /** Ends when the write that was called last has ended; null when none is under way. */
   #lastWrite: Promise<void> | null = null;
@@ -88,16 +104,19 @@ export class Connection {
 
   /** The first row. For use inside `read` and `write`, like `all` and `run`. */
   get<Row extends SqlRow>(sql: string, ...params: SQLInputValue[]): Row | undefined {
-    return this.#statement(sql).get(...params) as unknown as Row | undefined;
+    const { prepared, order } = this.#statement(sql);
+    return prepared.get(...bindings(params, order)) as unknown as Row | undefined;
   }
 
   all<Row extends SqlRow>(sql: string, ...params: SQLInputValue[]): Row[] {
-    return this.#statement(sql).all(...params) as unknown as Row[];
+    const { prepared, order } = this.#statement(sql);
+    return prepared.all(...bindings(params, order)) as unknown as Row[];
   }
 
   /** Returns how many rows were changed. */
   run(sql: string, ...params: SQLInputValue[]): number {
-    return Number(this.#statement(sql).run(...params).changes);
+    const { prepared, order } = this.#statement(sql);
+    return Number(prepared.run(...bindings(params, order)).changes);
   }
 
   /** Runs statements that are used once. */
@@ -169,11 +188,12 @@ export class Connection {
     }
   }
 
-  #statement(sql: string): StatementSync {
+  #statement(sql: string): Statement {
     const known = this.#statements.get(sql);
     if (known) return known;
-    const statement = this.#db.prepare(sql);
-    statement.setReturnArrays(true);
+    const prepared = this.#db.prepare(sql.replace(NUMBERED, "?"));
+    prepared.setReturnArrays(true);
+    const statement = { prepared, order: Array.from(sql.matchAll(NUMBERED), ([, number]) => Number(number) - 1) };
     this.#statements.set(sql, statement);
     return statement;
   }
