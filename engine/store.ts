@@ -227,7 +227,7 @@ export interface Retention {
 }
 
 export interface PruneQuery extends Retention {
-  /** Rows of servers silent for longer than this. */
+  /** Rows of servers silent for longer than this and than their own `deadAfter`. */
   readonly servers: number;
   /** Per-minute statistics older than this are folded into the all-time row. */
   readonly stats: number;

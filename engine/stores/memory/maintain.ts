@@ -1,3 +1,4 @@
+import { jobOutlived, serverOutlived } from "../../rules/retention.ts";
 import { ARCHIVED_STATES, type PruneQuery } from "../../store.ts";
 import { type Data, promote, type Row, removeRow } from "./data.ts";
 
@@ -15,32 +16,28 @@ export function prune(data: Data, query: PruneQuery): number {
   const now = data.runtime.now();
   let removed = 0;
   for (const state of [...ARCHIVED_STATES, "failed"] as const) {
-    const kept = query[state];
-    if (kept !== null) removed += pruneJobs(data, data.byState[state], now - kept, query.limit);
+    removed += pruneJobs(data, data.byState[state], query[state], now, query.limit);
   }
   dropEmptyLanes(data);
-  return (
-    removed + pruneServers(data, now - query.servers, query.limit) + foldMinutes(data, now - query.stats, query.limit)
-  );
+  return removed + pruneServers(data, query, now) + foldMinutes(data, now - query.stats, query.limit);
 }
 
-/** Removes jobs that ended at `until` or before. */
-function pruneJobs(data: Data, rows: ReadonlySet<Row>, until: number, limit: number): number {
+function pruneJobs(data: Data, rows: ReadonlySet<Row>, age: number | null, now: number, limit: number): number {
   let removed = 0;
   for (const row of rows) {
     // The set is in order of ending, so that what follows has to be kept too.
-    if (removed === limit || (row.finalizedAt ?? 0) > until) break;
+    if (removed === limit || !jobOutlived(row.finalizedAt ?? 0, age, now)) break;
     removeRow(data, row);
     removed += 1;
   }
   return removed;
 }
 
-function pruneServers(data: Data, until: number, limit: number): number {
+function pruneServers(data: Data, query: PruneQuery, now: number): number {
   let removed = 0;
-  for (const [id, server] of data.servers) {
-    if (removed === limit) break;
-    if (server.heartbeatAt >= until) continue;
+  for (const [id, { heartbeatAt, info }] of data.servers) {
+    if (removed === query.limit) break;
+    if (!serverOutlived(heartbeatAt, info.deadAfter, query.servers, now)) continue;
     data.servers.delete(id);
     removed += 1;
   }

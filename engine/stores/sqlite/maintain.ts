@@ -27,7 +27,7 @@ export async function sweep(db: Connection, limit: number): Promise<number> {
   });
 }
 
-/** What may be removed: `from` names the rows, `oldest` is how they are found; ?1 is the instant that they were kept until. */
+/** What may be removed, as `rules/retention.ts` says; ?1 is now, ?2 the age that is kept. */
 interface Outlived {
   readonly key: string;
   readonly from: string;
@@ -39,16 +39,16 @@ const OUTLIVED = {
   deleted: archived("deleted"),
   failed: {
     key: "id",
-    from: "kiln_jobs INDEXED BY kiln_jobs_failed WHERE state = 'failed' AND finalized_at <= ?1",
+    from: "kiln_jobs INDEXED BY kiln_jobs_failed WHERE state = 'failed' AND finalized_at <= ?1 - ?2",
     order: "finalized_at, id",
   },
-  servers: { key: "id", from: "kiln_servers WHERE heartbeat_at < ?1", order: "id" },
+  servers: { key: "id", from: "kiln_servers WHERE heartbeat_at < ?1 - max(?2, dead_after)", order: "id" },
   // The all-time totals stand before minute 0.
-  stats: { key: "minute, server", from: "kiln_stats WHERE minute >= 0 AND minute < ?1", order: "minute, server" },
+  stats: { key: "minute, server", from: "kiln_stats WHERE minute >= 0 AND minute < ?1 - ?2", order: "minute, server" },
 } as const satisfies Record<string, Outlived>;
 
 function archived(state: (typeof ARCHIVED_STATES)[number]): Outlived {
-  const from = `kiln_archive INDEXED BY kiln_archive_ended WHERE state = '${state}' AND finalized_at <= ?1`;
+  const from = `kiln_archive INDEXED BY kiln_archive_ended WHERE state = '${state}' AND finalized_at <= ?1 - ?2`;
   return { key: "id", from, order: "finalized_at, id" };
 }
 
@@ -66,10 +66,10 @@ export async function prune(db: Connection, query: PruneQuery): Promise<number> 
 function removeOutlived(db: Connection, { key, from, order }: Outlived, age: number, limit: number): Promise<number> {
   const [table] = from.split(" ", 1);
   const any = `SELECT 1 FROM ${from} LIMIT 1`;
-  const remove = `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${from} ORDER BY ${order} LIMIT ?2)`;
+  const remove = `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${from} ORDER BY ${order} LIMIT ?3)`;
   return inChunks(db, limit, async (rows) => {
-    const found = await db.read(() => db.get(any, db.runtime.now() - age) !== undefined);
-    return found ? db.write((tx) => db.run(remove, tx.now - age, rows)) : 0;
+    const found = await db.read(() => db.get(any, db.runtime.now(), age) !== undefined);
+    return found ? db.write((tx) => db.run(remove, tx.now, age, rows)) : 0;
   });
 }
 
