@@ -1,4 +1,5 @@
 /** What a server can be told, its defaults, and the rules that it must keep. */
+import type { Client } from "../client.ts";
 import { type Duration, formatDuration } from "../duration.ts";
 import { Handler, type HandlerInterceptor } from "../job.ts";
 import type { Logger } from "../logger.ts";
@@ -59,6 +60,8 @@ export interface ServerConfig {
   readonly backoff?: Backoff;
   /** Take part in electing the leader. Default true; at least one server of a store must. */
   readonly maintenance?: boolean;
+  /** What handlers get to enqueue with, for one that has interceptors. Default: a plain client of the server's store. */
+  readonly client?: Client;
   /** Run around every handler, the first outermost. */
   readonly interceptors?: readonly HandlerInterceptor[];
   /** Called with the wall time of every handler run, successful or not. Must not block; what it throws is logged. */
@@ -104,6 +107,8 @@ export interface ResolvedConfig {
   readonly retention: Retention;
   readonly backoff: Backoff;
   readonly maintenance: boolean;
+  /** Null = a plain client of the server's store. */
+  readonly client: Client | null;
   readonly interceptors: readonly HandlerInterceptor[];
   readonly onDuration: (run: HandlerRun) => void;
   readonly logger: Logger;
@@ -127,6 +132,7 @@ const FIELDS = [
   "retention",
   "backoff",
   "maintenance",
+  "client",
   "interceptors",
   "onDuration",
   "logger",
@@ -162,6 +168,7 @@ export function resolveConfig(config: ServerConfig): ResolvedConfig {
     retention: readRetention(check),
     backoff: check.function<Backoff>("backoff") ?? defaultBackoff,
     maintenance: check.boolean("maintenance", { default: true }),
+    client: check.object<Client>("client", ["enqueue", "enqueueMany"]) ?? null,
     interceptors: readInterceptors(check),
     onDuration: check.function<(run: HandlerRun) => void>("onDuration") ?? silent,
     logger: check.object<Logger>("logger", ["debug", "info", "warn", "error"]) ?? {

@@ -51,7 +51,6 @@ export class Heartbeat {
   #beats = 0;
   #paused: readonly string[] = [];
   #cancelFence: CancelTimer = () => {};
-  #loopBlocks = 0;
 
   constructor(deps: HeartbeatDeps) {
     this.#deps = deps;
@@ -80,11 +79,6 @@ export class Heartbeat {
   /** Milliseconds since the last beat that got through was sent; null before the first. */
   get age(): number | null {
     return this.#registered ? this.#deps.runtime.monotonic() - this.#lastSent : null;
-  }
-
-  /** How often the event loop was blocked for longer than an interval. */
-  get loopBlocks(): number {
-    return this.#loopBlocks;
   }
 
   /** Beats until the signal aborts; registers first. Ends with the server registered or not, as it happens. */
@@ -136,13 +130,10 @@ export class Heartbeat {
 
   /** Waits for the next beat's time. False = not yet. */
   async #pause(): Promise<boolean> {
-    const { runtime, attempts, interval } = this.#deps;
+    const { runtime, interval } = this.#deps;
     const due = Math.max(this.#lastTried + interval, runtime.monotonic());
     if (!this.#requested) await this.#wakeup.wait(due - runtime.monotonic());
-    const late = runtime.monotonic() - due;
-    const kinds = attempts.takeKinds();
-    if (late > interval) this.#blocked(late, kinds);
-    const go = this.#requested || late >= 0;
+    const go = this.#requested || runtime.monotonic() >= due;
     this.#requested = false;
     return go;
   }
@@ -219,12 +210,5 @@ export class Heartbeat {
     const resumed = this.#paused.some((queue) => !reply.pausedQueues.includes(queue));
     this.#paused = reply.pausedQueues;
     if (resumed) onReady();
-  }
-
-  /** `kinds` is what ran meanwhile: the handler that blocked has often returned by the time that this is seen. */
-  #blocked(ms: number, kinds: readonly string[]): void {
-    this.#loopBlocks += 1;
-    const what = "the event loop was blocked for longer than a heartbeat";
-    this.#deps.faults.log("error", what, { ms: Math.round(ms), kinds });
   }
 }

@@ -20,6 +20,7 @@ import { type Health, healthOf } from "./health.ts";
 import { Heartbeat } from "./heartbeat.ts";
 import { Leader } from "./leader.ts";
 import { Listener } from "./listener.ts";
+import { LoopWatch } from "./loop-watch.ts";
 import { Runner } from "./runner.ts";
 import { Counters, type ServerStats } from "./stats.ts";
 
@@ -37,6 +38,7 @@ export class Server {
   readonly #attempts = new Attempts();
   readonly #completer: Completer;
   readonly #heartbeat: Heartbeat;
+  readonly #loopWatch: LoopWatch;
   readonly #claimers: readonly Claimer[];
   readonly #leader: Leader;
   readonly #listener: Listener;
@@ -53,6 +55,7 @@ export class Server {
     const { runtime, logger } = this.#config;
     this.#faults = new Faults(runtime, logger);
     this.#heartbeat = this.#makeHeartbeat();
+    this.#loopWatch = new LoopWatch(runtime, this.#faults, this.#attempts, this.#config.heartbeatInterval);
     const capacity = Math.max(this.#capacity, LEAST_OUTCOMES);
     const server = (): string => this.id;
     this.#completer = new Completer({ runtime, store, faults: this.#faults, server, capacity });
@@ -75,8 +78,12 @@ export class Server {
    * rest, hands back what does not finish, and resolves with nothing left behind. A store that can't be reached is waited
    * for, not an error.
    * @throws ConflictError when called a second time
+   * @throws InvalidError for a signal that is none
    */
   async run({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    if (signal !== undefined && !(signal instanceof AbortSignal)) {
+      throw invalid("can't run", "signal", signal, "must be an AbortSignal");
+    }
     if (this.#state !== "new") throw new ConflictError("a server runs once; make a new one to run again");
     this.#state = "running";
     const { runtime } = this.#config;
@@ -84,6 +91,7 @@ export class Server {
     const beating = new AbortController();
     const leading = new AbortController();
     work.start("heartbeat", () => this.#heartbeat.run(beating.signal));
+    work.start("loop watch", () => this.#loopWatch.run(beating.signal));
     if (this.#config.maintenance) work.start("leader", () => this.#leader.run(leading.signal));
     const claiming = new Background((name, error) => this.#faults.report(name, error));
     for (const claimer of this.#claimers) claiming.start("claimer", () => claimer.run());
@@ -130,8 +138,7 @@ export class Server {
    */
   events({ buffer = EVENT_BUFFER }: { readonly buffer?: number } = {}): AsyncIterableIterator<ServerEvent> {
     if (!Number.isInteger(buffer) || buffer < 1) {
-      const problem = { field: "buffer", value: shown(buffer), rule: "must be an integer of at least 1" };
-      throw new InvalidError("can't subscribe", [problem]);
+      throw invalid("can't subscribe", "buffer", buffer, "must be an integer of at least 1");
     }
     return this.#events.subscribe(buffer);
   }
@@ -146,7 +153,7 @@ export class Server {
     return {
       ...this.#counters,
       faults: this.#faults.count,
-      loopBlocks: this.#heartbeat.loopBlocks,
+      loopBlocks: this.#loopWatch.blocks,
       inFlight: this.#claimers.reduce((sum, claimer) => sum + claimer.running, 0),
       capacity: this.#capacity,
       pending: this.#completer.pending,
@@ -224,9 +231,10 @@ export class Server {
   #makeRunner(): Runner {
     const { runtime, logger, interceptors, killGrace, timeout } = this.#config;
     const store = this.#store;
+    const client = this.#config.client ?? new Client(store, { runtime });
     return new Runner({
       config: this.#config,
-      attempt: { runtime, store, client: new Client(store), logger, interceptors, killGrace, timeout },
+      attempt: { runtime, store, client, logger, interceptors, killGrace, timeout },
       attempts: this.#attempts,
       completer: this.#completer,
       heartbeat: this.#heartbeat,
@@ -273,5 +281,9 @@ function aborted(signal: AbortSignal | undefined): Promise<void> {
 function checkStore(store: unknown): asserts store is Store {
   const known = typeof store === "object" && store !== null && "claim" in store && "finish" in store;
   if (known) return;
-  throw new InvalidError("can't make a server", [{ field: "store", value: shown(store), rule: "must be a store" }]);
+  throw invalid("can't make a server", "store", store, "must be a store");
+}
+
+function invalid(what: string, field: string, value: unknown, rule: string): InvalidError {
+  return new InvalidError(what, [{ field, value: shown(value), rule }]);
 }

@@ -24,6 +24,7 @@ describe("defaults", () => {
       retention: { succeeded: DAY, deleted: DAY, failed: null },
       backoff: defaultBackoff,
       maintenance: true,
+      client: null,
       interceptors: [],
       runtime: systemRuntime,
     });

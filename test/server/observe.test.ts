@@ -1,6 +1,7 @@
 /** What a server tells the outside: events, durations, statistics, health; and what runs around its handlers. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Client } from "../../engine/client.ts";
 import { defineJob, type HandlerInterceptor } from "../../engine/job.ts";
 import { constant, snooze } from "../../engine/retry.ts";
 import type { HandlerRun } from "../../engine/server/config.ts";
@@ -142,6 +143,28 @@ test("interceptors run around every handler, the first outermost, and see args, 
     'inner after "run 1"',
     'outer after "inner(run 1)"',
   ]);
+  await process.stop();
+});
+
+test("handlers enqueue with the client that the server was given, and its interceptors", async () => {
+  const world = await World.make();
+  const seen: string[] = [];
+  const client = new Client(world.store, {
+    interceptors: [
+      (jobs, next) => {
+        seen.push(...jobs.map((job) => job.kind));
+        return next(jobs);
+      },
+    ],
+  });
+  const child = defineJob("child");
+  const process = world.start(
+    [task.handler((_job, context) => context.client.enqueue(child, {})), child.handler(() => {})],
+    { client },
+  );
+  await world.client.enqueue(task, { n: 1 });
+  await world.time.until(() => process.server.stats().succeeded === 2, SECOND);
+  assert.deepEqual(seen, ["child"]);
   await process.stop();
 });
 

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { CancelledError, PermanentError } from "../../engine/errors.ts";
 import { defineJob } from "../../engine/job.ts";
 import { constant, snooze } from "../../engine/retry.ts";
+import { Server } from "../../engine/server/server.ts";
 import { MINUTE, SECOND, World } from "./support.ts";
 
 const task = defineJob<{ n: number }>("task", { backoff: constant("10s"), maxAttempts: 3 });
@@ -172,6 +173,13 @@ test("more jobs than workers: never more at once, all done, slots are refilled",
   // 300 jobs of 13 ms on average on 7 workers are 557 ms of work at the least.
   assert.ok(world.time.now - started < 557 * 1.7, `took ${world.time.now - started} ms`);
   await process.stop();
+});
+
+test("a signal that is none is refused, and the server can still be run", async () => {
+  const world = await World.make();
+  const server = new Server(world.store, { handlers: [task.handler(() => {})], queues: { default: 1 } });
+  await assert.rejects(server.run({ signal: "SIGTERM" as never }), { code: "invalid" });
+  await server.run({ signal: AbortSignal.abort() });
 });
 
 test("a server runs once", async () => {
