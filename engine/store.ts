@@ -13,41 +13,22 @@
  *
  * `test/conformance` (exported as `kiln/conformance`) proves these promises for any store.
  */
+import type {
+  ClaimedJob,
+  Counts,
+  JobId,
+  JobRecord,
+  JobRef,
+  JobState,
+  JsonText,
+  OutcomeState,
+  QueueRecord,
+  SeriesPoint,
+  ServerInfo,
+  ServerRecord,
+} from "./records.ts";
 
-/** Valid JSON, encoded. */
-export type JsonText = string;
-
-/**
- * The states of a job, and every legal move between them:
- *
- *     insert ─→ scheduled ──due──→ enqueued ──claim──→ processing ─→ succeeded
- *        └──────────────────────────↑  ↑                  │ ├──────→ deleted
- *                                   │  └─retry/hand back──┤ └──────→ failed
- *               scheduled ←─retry later / snooze──────────┘
- *     requeue: failed, scheduled, succeeded, deleted ─→ enqueued
- *     delete:  enqueued, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless it succeeds
- *
- * `failed` is not an end: the job stays with the live ones until someone requeues or deletes it.
- */
-export const JOB_STATES = ["scheduled", "enqueued", "processing", "succeeded", "failed", "deleted"] as const;
-export type JobState = (typeof JOB_STATES)[number];
-
-/** States whose jobs have moved to the archive. */
-export const ARCHIVED_STATES = ["succeeded", "deleted"] as const;
-export type ArchivedState = (typeof ARCHIVED_STATES)[number];
-
-/** States that a server may ask for when an attempt ends. */
-export const OUTCOME_STATES = ["succeeded", "failed", "deleted", "scheduled", "enqueued"] as const;
-export type OutcomeState = (typeof OUTCOME_STATES)[number];
-
-/** Positive, increasing with insertion, never reused. */
-export type JobId = number;
-
-/** The fencing token of one claim. `claim` grows by one each time the job is claimed and never goes back. */
-export interface JobRef {
-  readonly id: JobId;
-  readonly claim: number;
-}
+export * from "./records.ts";
 
 // ---------------------------------------------------------------------------------------------------- insert
 
@@ -102,31 +83,6 @@ export interface ClaimReply {
   readonly nextIn: number | null;
 }
 
-/** What is written with a job at insertion and what running it adds. */
-export interface JobFields extends JobRef {
-  readonly kind: string;
-  readonly queue: string;
-  readonly args: JsonText;
-  readonly priority: number;
-  /** Number of the current or latest attempt; 0 before the first claim. */
-  readonly attempt: number;
-  readonly maxAttempts: number;
-  readonly timeout: number | null;
-  /** When it is, or last became, due. */
-  readonly runAt: Date;
-  readonly deadline: Date | null;
-  readonly createdAt: Date;
-  readonly title: string | null;
-  readonly tags: readonly string[];
-  readonly meta: Readonly<Record<string, string>>;
-  /** Checkpoints: what running attempts saved with `setParams`, kept from attempt to attempt. */
-  readonly params: Readonly<Record<string, JsonText>>;
-}
-
-export interface ClaimedJob extends JobFields {
-  readonly attemptedAt: Date;
-}
-
 // ---------------------------------------------------------------------------------------------------- finish
 
 /** What a server says of an attempt that ended. `rules/outcome.ts` says how a store applies it. */
@@ -155,20 +111,6 @@ export type FinishResult =
   | { readonly status: "rejected"; readonly rule: string };
 
 // ------------------------------------------------------------------------------------------------ coordinate
-
-export interface ServerInfo {
-  /** Unique per start. */
-  readonly id: string;
-  readonly hostname: string;
-  readonly pid: number;
-  readonly version: string;
-  readonly queues: readonly string[];
-  readonly kinds: readonly string[];
-  /** Job slots over all pools. */
-  readonly workers: number;
-  /** Silence after which this server counts as dead. Its own promise, so that servers of different settings can share a store. */
-  readonly deadAfter: number;
-}
 
 export interface Beat {
   readonly server: string;
@@ -247,31 +189,6 @@ export interface JobFilter {
 
 // --------------------------------------------------------------------------------------------------- inspect
 
-export interface HistoryEntry {
-  readonly at: Date;
-  /** State that the job moved to. */
-  readonly state: JobState;
-  readonly attempt: number;
-  readonly reason: string;
-  readonly error: string | null;
-  readonly trace: string | null;
-  /** Null for an operator's action. */
-  readonly server: string | null;
-}
-
-export interface JobRecord extends JobFields {
-  readonly state: JobState;
-  readonly attemptedAt: Date | null;
-  /** Set while succeeded, failed or deleted. */
-  readonly finalizedAt: Date | null;
-  /** Latest claimer. */
-  readonly server: string | null;
-  readonly cancelRequested: boolean;
-  /** Oldest first, the latest 16. */
-  readonly history: readonly HistoryEntry[];
-  readonly output: JsonText | null;
-}
-
 /**
  * Orders: scheduled by (runAt, id); enqueued by (priority high to low, id); processing by id, newest first;
  * succeeded, failed and deleted by (finalizedAt, id), newest first.
@@ -293,54 +210,11 @@ export interface JobPage {
   readonly next: string | null;
 }
 
-export interface Counts {
-  readonly scheduled: number;
-  readonly enqueued: number;
-  readonly processing: number;
-  readonly failed: number;
-  /** Scheduled jobs that have had an attempt. */
-  readonly retries: number;
-  /** All-time totals, pruned jobs included. A requeued job that ends again counts again. */
-  readonly succeeded: number;
-  readonly deleted: number;
-  /** A count of live jobs stopped at 100,000: read it as "at least". */
-  readonly capped: boolean;
-}
-
 export interface SeriesQuery {
   readonly from: Date;
   readonly to: Date;
   /** A positive multiple of 60,000 ms; buckets are aligned to 1970. */
   readonly step: number;
-}
-
-/** One non-empty bucket. */
-export interface SeriesPoint {
-  readonly at: Date;
-  readonly succeeded: number;
-  readonly failed: number;
-  readonly deleted: number;
-  /** Attempts that failed and will be repeated; snoozes and hand-backs are not among them. */
-  readonly retried: number;
-}
-
-export interface ServerRecord extends ServerInfo {
-  readonly running: number;
-  readonly startedAt: Date;
-  readonly heartbeatAt: Date;
-  /** When it was declared dead. */
-  readonly deadAt: Date | null;
-}
-
-export interface QueueRecord {
-  readonly name: string;
-  readonly paused: boolean;
-  readonly scheduled: number;
-  readonly enqueued: number;
-  readonly processing: number;
-  readonly failed: number;
-  /** Milliseconds that the longest-due enqueued job has been waiting; null = none is. */
-  readonly latency: number | null;
 }
 
 // -------------------------------------------------------------------------------------------------- subscribe
