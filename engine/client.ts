@@ -15,6 +15,8 @@ import {
   type JobFilter,
   type JobId,
   type JobQuery,
+  type LimitQuery,
+  type LimitRecord,
   type NewJob,
   type QueueRecord,
   type SeriesPoint,
@@ -123,7 +125,7 @@ export class Client {
   }
 
   /**
-   * One page of the jobs of a state. Orders: scheduled by time due; enqueued by priority, then id; processing newest
+   * One page of the jobs of a state. Orders: scheduled by time due; enqueued and throttled by priority, then id; processing newest
    * first; succeeded, failed and deleted by when they ended, latest first.
    */
   async list(query: JobQuery): Promise<JobViewPage> {
@@ -164,6 +166,15 @@ export class Client {
   /** Jobs by state. */
   async counts(): Promise<Counts> {
     return this.#store.counts();
+  }
+
+  /** Keys of limits that are in use, or were within the last hour, in order; the page after `after`. */
+  async limits(query: LimitQuery = {}): Promise<LimitRecord[]> {
+    const check = new Checker("can't list limits", query, ["after", "limit"]);
+    const after = check.text("after", { empty: true });
+    const limit = check.integer("limit", { min: 1, max: Number.MAX_SAFE_INTEGER, default: PAGE.default });
+    check.end();
+    return this.#store.limits({ limit, ...(after !== undefined && { after }) });
   }
 
   /** What ended when: non-empty buckets, ascending, from the one that holds `from` up to, and without, the minute of `to`. */

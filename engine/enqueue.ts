@@ -2,6 +2,7 @@
 import type { Duration } from "./duration.ts";
 import { type AnyJobDefinition, JobDefinition, JobSpec, type ResolvedJobOptions } from "./job.ts";
 import { tryEncodeJson } from "./json.ts";
+import { LIMIT_OPTIONS, type LimitOptions, readLimit } from "./limit.ts";
 import { Problems, readText } from "./problems.ts";
 import { ATTEMPTS, LONGEST_DURATION, META, PRIORITY, QUEUE, TAGS, TITLE_MAX_BYTES } from "./rules/limits.ts";
 import { serializeError } from "./rules/serialize-error.ts";
@@ -27,6 +28,8 @@ export interface EnqueueOptions {
   readonly timeout?: Duration | false;
   /** An attempt that would start after this instant deletes the job instead. */
   readonly deadline?: Date;
+  /** In place of the definition's. */
+  readonly limit?: LimitOptions;
   /** What lists show instead of the kind; cut to 200 bytes. */
   readonly title?: string;
   /** At most 32 different ones, each of 1 to 64 bytes. */
@@ -43,6 +46,7 @@ const ENQUEUE_OPTIONS = [
   "maxAttempts",
   "timeout",
   "deadline",
+  "limit",
   "title",
   "tags",
   "meta",
@@ -119,14 +123,21 @@ function prepare(
   const title = readTitle(place, check, definition, args);
   const job: NewJob = {
     ...{ kind, queue, priority, maxAttempts, args: json ?? "", title },
-    ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {} },
+    ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {}, limit: general.limit },
   };
   const pending = json !== null && schema !== null ? checkArgs(problems, field, schema, json) : undefined;
-  return { job: check === null ? job : { ...job, ...readOptions(check, general) }, pending: pending ?? undefined };
+  return {
+    job: check === null ? job : { ...job, ...readOptions(check, kind, general) },
+    pending: pending ?? undefined,
+  };
 }
 
 /** What the options say; what they leave out is as in `general`. */
-function readOptions(check: OptionsChecker, general: ResolvedJobOptions): Omit<NewJob, "kind" | "args" | "title"> {
+function readOptions(
+  check: OptionsChecker,
+  kind: string,
+  general: ResolvedJobOptions,
+): Omit<NewJob, "kind" | "args" | "title"> {
   if (check.has("delay") && check.has("runAt")) check.refuse("runAt", "can't be given together with delay");
   return {
     queue: check.name("queue", QUEUE, QUEUE_RULE, { default: general.queue }),
@@ -138,6 +149,7 @@ function readOptions(check: OptionsChecker, general: ResolvedJobOptions): Omit<N
     deadline: check.date("deadline") ?? null,
     tags: readTags(check),
     meta: readMeta(check),
+    limit: readLimit(check.record("limit", LIMIT_OPTIONS), kind) ?? general.limit,
   };
 }
 

@@ -15,6 +15,7 @@ export {
   type JobOptions,
   type JobSpec,
 } from "./job.ts";
+export type { LimitOptions } from "./limit.ts";
 export { type Backoff, constant, defaultBackoff, delays, exponential, snooze } from "./retry.ts";
 
 // -------------------------------------------------------------------------------------------- enqueue and administrate
@@ -88,6 +89,9 @@ export {
   type LeadQuery,
   type LeadReply,
   type Lease,
+  type Limit,
+  type LimitQuery,
+  type LimitRecord,
   type NewJob,
   type Orphan,
   OUTCOME_STATES,

@@ -5,6 +5,7 @@ import type { Duration } from "./duration.ts";
 import type { EnqueueOptions } from "./enqueue.ts";
 import { InvalidError } from "./errors.ts";
 import type { Decoded } from "./json.ts";
+import { LIMIT_OPTIONS, type LimitOptions, readLimit } from "./limit.ts";
 import type { Logger } from "./logger.ts";
 import { Problems, readName } from "./problems.ts";
 import type { Backoff } from "./retry.ts";
@@ -12,7 +13,7 @@ import { ATTEMPTS, KIND, LONGEST_DURATION, PRIORITY, QUEUE } from "./rules/limit
 import { shown } from "./rules/text.ts";
 import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
 import { isSchema } from "./schema.ts";
-import type { JobId } from "./store.ts";
+import type { JobId, Limit } from "./store.ts";
 import { Checker } from "./validate.ts";
 
 export const DEFAULT_QUEUE = "default";
@@ -32,6 +33,8 @@ export interface JobOptions<Input = unknown> {
   readonly timeout?: Duration | false;
   /** An attempt that gives no sign of life for so long is aborted and retried; at least 1ms. Default: no such check. */
   readonly stallTimeout?: Duration;
+  /** How many of these jobs may run at once, and start in a time. Default: no limit. */
+  readonly limit?: LimitOptions;
   /** What lists show instead of the kind, cut to 200 bytes; may be made of the args. Default: none. */
   readonly title?: string | ((args: Input) => string);
 }
@@ -47,6 +50,8 @@ export interface ResolvedJobOptions {
   readonly timeout: number | null;
   /** Null = none. */
   readonly stallTimeout: number | null;
+  /** Null = none. */
+  readonly limit: Limit | null;
   readonly title: string | ((args: never) => string) | null;
 }
 
@@ -215,6 +220,7 @@ export function defineJob<Args = Record<string, never>, Output = unknown>(
     backoff: check.function<Backoff>("backoff") ?? null,
     timeout: check.duration("timeout", { min: 1, max: LONGEST_DURATION, off: 0, default: null }),
     stallTimeout: check.duration("stallTimeout", { min: 1, max: LONGEST_DURATION, default: null }),
+    limit: readLimit(check.record("limit", LIMIT_OPTIONS), kind),
     title: readTitle(check),
   };
   const schema = check.value("args");
@@ -232,6 +238,7 @@ const JOB_OPTIONS = [
   "backoff",
   "timeout",
   "stallTimeout",
+  "limit",
   "title",
 ] as const;
 

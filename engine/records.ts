@@ -13,12 +13,23 @@ export type JsonText = string;
  *        └──────────────────────────↑  ↑                  │ ├──────→ deleted
  *                                   │  └─retry/hand back──┤ └──────→ failed
  *               scheduled ←─retry later / snooze──────────┘
+ * A job with a limit is `throttled` wherever another would be `enqueued`: it waits until a claim takes it from its key's
+ * budget, and moves straight to `processing`.
+ *
  *     requeue: failed, scheduled, succeeded, deleted ─→ enqueued
- *     delete:  enqueued, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless it succeeds
+ *     delete:  enqueued, throttled, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless it succeeds
  *
  * `failed` is not an end: the job stays with the live ones until someone requeues or deletes it.
  */
-export const JOB_STATES = ["scheduled", "enqueued", "processing", "succeeded", "failed", "deleted"] as const;
+export const JOB_STATES = [
+  "scheduled",
+  "throttled",
+  "enqueued",
+  "processing",
+  "succeeded",
+  "failed",
+  "deleted",
+] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
 /** States whose jobs have moved to the archive. */
@@ -38,6 +49,23 @@ export interface JobRef {
   readonly claim: number;
 }
 
+/**
+ * How many jobs of a key may run at once, and how many may start in a time, over all servers. The numbers belong to the
+ * key: those of the newest insert count for all its jobs, at once. Without a rate `per` and `burst` count nothing.
+ */
+export interface Limit {
+  /** 1 to 200 bytes. Jobs of any kind and queue may share it. */
+  readonly key: string;
+  /** Running at once, 1 to 1,000,000; 0 = any number, which needs a rate. */
+  readonly max: number;
+  /** Starts in `per`, 1 to 1,000,000; 0 = no rate. No window of length `per` holds more than `rate + burst` admissions. */
+  readonly rate: number;
+  /** Whole milliseconds, at least 1. */
+  readonly per: number;
+  /** Starts that may follow each other at once, 1 to 1,000,000. */
+  readonly burst: number;
+}
+
 /** What is written with a job at insertion and what running it adds. */
 export interface JobFields extends JobRef {
   readonly kind: string;
@@ -55,11 +83,15 @@ export interface JobFields extends JobRef {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  /** Of the job's limit; null = none. */
+  readonly limitKey: string | null;
   /** Checkpoints: what running attempts saved with `setParams`, kept from attempt to attempt. */
   readonly params: Readonly<Record<string, JsonText>>;
 }
 
 export interface ClaimedJob extends JobFields {
+  /** It was admitted by a rate: it has to start at once or be handed back. */
+  readonly limited: boolean;
   readonly attemptedAt: Date;
 }
 
@@ -124,6 +156,7 @@ export interface QueueRecord {
   readonly name: string;
   readonly paused: boolean;
   readonly scheduled: number;
+  readonly throttled: number;
   readonly enqueued: number;
   readonly processing: number;
   readonly failed: number;
@@ -133,6 +166,7 @@ export interface QueueRecord {
 
 export interface Counts {
   readonly scheduled: number;
+  readonly throttled: number;
   readonly enqueued: number;
   readonly processing: number;
   readonly failed: number;
@@ -143,4 +177,14 @@ export interface Counts {
   readonly deleted: number;
   /** A count of live jobs stopped at 100,000: read it as "at least". */
   readonly capped: boolean;
+}
+
+/** A key of limits that is in use, or was within the last hour. */
+export interface LimitRecord extends Limit {
+  /** Jobs running, at most 100,000 counted. */
+  readonly active: number;
+  /** Jobs waiting, at most 100,000 counted. */
+  readonly throttled: number;
+  /** When the next job may start, by what is known now; null while `max` jobs are running. */
+  readonly opensAt: Date | null;
 }

@@ -21,6 +21,8 @@ import type {
   JobRef,
   JobState,
   JsonText,
+  Limit,
+  LimitRecord,
   OutcomeState,
   QueueRecord,
   SeriesPoint,
@@ -50,6 +52,8 @@ export interface NewJob {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  /** Null = none. A job that has one waits in `throttled`, never in `enqueued`. */
+  readonly limit: Limit | null;
 }
 
 export interface InsertedJob {
@@ -190,7 +194,7 @@ export interface JobFilter {
 // --------------------------------------------------------------------------------------------------- inspect
 
 /**
- * Orders: scheduled by (runAt, id); enqueued by (priority high to low, id); processing by id, newest first;
+ * Orders: scheduled by (runAt, id); enqueued and throttled by (priority high to low, id); processing by id, newest first;
  * succeeded, failed and deleted by (finalizedAt, id), newest first.
  */
 export interface JobQuery {
@@ -208,6 +212,13 @@ export interface JobPage {
   readonly jobs: readonly JobRecord[];
   /** Null = no more. With a tag a page may be short, or empty, while more follow. */
   readonly next: string | null;
+}
+
+export interface LimitQuery {
+  /** Only keys after this one. Default: from the first. */
+  readonly after?: string;
+  /** 1 to 500, default 20; larger counts as 500. */
+  readonly limit?: number;
 }
 
 export interface SeriesQuery {
@@ -257,6 +268,12 @@ export interface Store {
   /**
    * All that an idle server needs in one call: moves due jobs of the queried lanes to `enqueued`, claims, and says when
    * to look again. A job's `attempt` and `claim` go up by one; paused queues are passed over. Finding nothing writes nothing.
+   *
+   * For jobs with a limit this is the admission too, in one step: with the key locked and the clock read after that, it
+   * takes from what the key's rate and `max` still allow, the most urgent of a key first, and merges them with the other
+   * jobs by priority, then id. (Where more keys are open than the claim has room for, those open for longest may come
+   * first.) An admission is never given back to the rate, also if the job is handed back. `nextIn` counts the next opening
+   * of a key; when a running job of a full key ends, `ready` is emitted for the queues whose jobs wait for it.
    */
   claim(query: ClaimQuery): Promise<ClaimReply>;
 
@@ -310,6 +327,8 @@ export interface Store {
   /** @throws InvalidError for a bad state, limit or cursor. */
   jobs(query: JobQuery): Promise<JobPage>;
   counts(): Promise<Counts>;
+  /** Keys of limits by their order as text (by UTF-16 or UTF-8, as the store has it). @throws InvalidError for a bad limit */
+  limits(query: LimitQuery): Promise<LimitRecord[]>;
   /** Buckets from the one that holds `from` up to, and without, the minute of `to`, ascending. @throws InvalidError */
   series(query: SeriesQuery): Promise<SeriesPoint[]>;
   /** By id. */

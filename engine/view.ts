@@ -26,6 +26,8 @@ export interface JobView {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  /** Of the job's limit; null = none. */
+  readonly limitKey: string | null;
   /** Checkpoints that its attempts saved. */
   readonly params: Readonly<Record<string, unknown>>;
   /** What the handler returned; undefined when it returned nothing or has not succeeded. */

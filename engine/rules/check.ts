@@ -1,6 +1,15 @@
 /** What every store refuses before it writes anything. The client has checked the same with a user's words. */
 import { Problems, pathStep } from "../problems.ts";
-import { JOB_STATES, type JobFilter, type JobQuery, type JsonText, type NewJob, type SeriesQuery } from "../store.ts";
+import {
+  JOB_STATES,
+  type JobFilter,
+  type JobQuery,
+  type JsonText,
+  type LimitQuery,
+  type NewJob,
+  type SeriesQuery,
+} from "../store.ts";
+import { checkLimit } from "./limit.ts";
 import { ATTEMPTS, JSON_MAX_BYTES, KIND, LONGEST_DURATION, PAGE, PRIORITY, QUEUE } from "./limits.ts";
 import { isJson } from "./outcome.ts";
 import {
@@ -37,6 +46,7 @@ export function checkNewJobs(jobs: readonly NewJob[]): void {
     check(isInstant(job.deadline), "deadline", job.deadline, INSTANT_RULE);
     check(job.title === null || isClean(job.title), "title", job.title, CLEAN_RULE);
     check(job.tags.every(isClean), "tags", job.tags, CLEAN_RULE);
+    if (job.limit !== null) checkLimit(problems, `jobs[${index}].limit`, job.limit);
     check(Object.entries(job.meta).flat().every(isClean), "meta", job.meta, CLEAN_RULE);
   });
   problems.end("can't insert");
@@ -76,6 +86,13 @@ function checkState(problems: Problems, state: unknown): void {
 export function checkQuery(query: JobQuery): number {
   const problems = new Problems();
   checkState(problems, query.state);
+  return checkPage(problems, query);
+}
+
+/** The page size to use. @throws InvalidError */
+export const checkLimitQuery = (query: LimitQuery): number => checkPage(new Problems(), query);
+
+function checkPage(problems: Problems, query: { readonly limit?: number }): number {
   const limit = query.limit ?? PAGE.default;
   if (!(Number.isInteger(limit) && limit >= 0)) problems.add("limit", limit, "must be a whole number of at least 0");
   problems.end("bad query");

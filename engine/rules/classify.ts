@@ -14,6 +14,8 @@ export type AttemptEnd =
   | { readonly type: "threw"; readonly error: unknown; readonly abortedBy: unknown }
   /** It was not started, for the job's deadline has passed. */
   | { readonly type: "expired" }
+  /** It was not started, for it could not be within `startSlack` of its admission by a rate. */
+  | { readonly type: "late" }
   /** It was not started, for there is no handler. */
   | { readonly type: "unhandled" };
 
@@ -41,6 +43,8 @@ export function classify(job: ClaimedJob, end: AttemptEnd, policy: RetryPolicy):
     }
     case "expired":
       return outcome(job, "deleted", "deadline", {});
+    case "late":
+      return outcome(job, "enqueued", "late start", { refund: true });
     case "returned":
       if (end.refusal !== null) return outcome(job, "failed", "output rejected", { error: end.refusal });
       return outcome(job, "succeeded", null, { output: end.output });

@@ -4,6 +4,8 @@ export const KIND = { maxBytes: 128, pattern: /^[A-Za-z][A-Za-z0-9_.:-]*$/ } as 
 export const QUEUE = { maxBytes: 64, pattern: /^[a-z0-9_.:-]+$/, refused: [".", ".."] } as const;
 export const PRIORITY = { min: -32_768, max: 32_767 } as const;
 export const ATTEMPTS = { min: 1, max: 32_767 } as const;
+/** Of a limit: bytes of its key, and the highest `max`, `rate` and `burst`. */
+export const LIMIT = { keyMaxBytes: 200, max: 1_000_000 } as const;
 export const TAGS = { max: 32, maxBytes: 64 } as const;
 export const META = { maxKeys: 64, maxBytes: 16 * 1024 } as const;
 /** Args, output and params, each as encoded JSON. */

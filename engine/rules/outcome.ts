@@ -3,6 +3,7 @@
 import { type HistoryEntry, type JobState, OUTCOME_STATES, type Outcome } from "../store.ts";
 import { historyEntry } from "./history.ts";
 import { JSON_MAX_BYTES, LONGEST_DURATION } from "./limits.ts";
+import { waitingState } from "./state.ts";
 import { shown } from "./text.ts";
 
 /** What an outcome makes of a job. Instants are milliseconds since 1970. */
@@ -48,24 +49,26 @@ export function isJson(text: unknown): text is string {
 }
 
 /**
- * The job after the outcome. A cancel request turns everything but success into `deleted`; `scheduled` without a delay is
+ * The job after the outcome. A job with a limit waits in `throttled` instead of `enqueued`. A cancel request turns everything but success into `deleted`; `scheduled` without a delay is
  * `enqueued`; a refund takes the attempt back, the claim number is never given back.
  */
 export function settle(
-  job: { readonly attempt: number; readonly runAt: number; readonly cancelRequested: boolean },
+  job: {
+    readonly attempt: number;
+    readonly runAt: number;
+    readonly cancelRequested: boolean;
+    readonly limitKey: string | null;
+  },
   outcome: Outcome,
   server: string,
   now: number,
 ): Settled {
   const cancelled = job.cancelRequested && outcome.state !== "succeeded";
-  const state = cancelled
-    ? "deleted"
-    : outcome.state === "scheduled" && !(outcome.delay > 0)
-      ? "enqueued"
-      : outcome.state;
+  const asked = outcome.state === "scheduled" && !(outcome.delay > 0) ? "enqueued" : outcome.state;
+  const state = cancelled ? "deleted" : asked === "enqueued" ? waitingState(job.limitKey !== null) : asked;
   const attempt = outcome.refund ? Math.max(job.attempt - 1, 0) : job.attempt;
   const reason = cancelled && outcome.state !== "deleted" ? "cancelled" : outcome.reason;
-  const waits = state === "scheduled" || state === "enqueued";
+  const waits = state === "scheduled" || state === "enqueued" || state === "throttled";
   return {
     state,
     attempt,

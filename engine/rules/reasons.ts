@@ -19,6 +19,8 @@ export const REASONS = [
   "shutdown",
   /** Held by a living server that does not run it: the claim's reply was lost, or the server had fenced itself. Handed back. */
   "lost",
+  /** Admitted by a rate, but its handler could not start soon enough after that. Handed back. */
+  "late start",
   /** Its server was declared dead. */
   "orphaned",
   /** By an operator. */

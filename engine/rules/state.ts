@@ -6,15 +6,20 @@ export function dueAt(job: Pick<NewJob, "runAt" | "delay">, now: number): number
   return job.runAt === null ? now + Math.ceil(Math.max(job.delay, 0)) : job.runAt.getTime();
 }
 
-/** State of a job that is not held back by anything but its time. */
-export function readyState(runAt: number, now: number): "scheduled" | "enqueued" {
-  return runAt > now ? "scheduled" : "enqueued";
+/** State of a job that is not held back by anything but its time and its limit. */
+export function readyState(runAt: number, now: number, limited = false): "scheduled" | "enqueued" | "throttled" {
+  return runAt > now ? "scheduled" : waitingState(limited);
+}
+
+/** Where a job waits that is due. */
+export function waitingState(limited: boolean): "enqueued" | "throttled" {
+  return limited ? "throttled" : "enqueued";
 }
 
 /** What `requeue` may touch. */
 export const REQUEUEABLE: readonly JobState[] = ["failed", "scheduled", "succeeded", "deleted"];
 /** What `delete` ends at once; a processing job is only marked. */
-export const DELETABLE: readonly JobState[] = ["scheduled", "enqueued", "failed"];
+export const DELETABLE: readonly JobState[] = ["scheduled", "enqueued", "throttled", "failed"];
 
 /** `attempt` and `maxAttempts` of a job that is requeued from `state`. */
 export function requeuedAttempts(

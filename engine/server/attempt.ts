@@ -30,6 +30,18 @@ export interface AttemptDeps {
   readonly timeout: number;
 }
 
+/** A job's claim as this server knows it. */
+export interface Claim {
+  readonly job: ClaimedJob;
+  /** When the claim was sent, and so not after the job's admission; monotonic milliseconds. */
+  readonly claimSent: number;
+  /** Number of the last heartbeat that was sent before the job was known here. */
+  readonly knownSince: number;
+}
+
+/** How long after its admission by a rate a job may still start, milliseconds. */
+export const START_SLACK = 500;
+
 export class Attempt {
   readonly job: ClaimedJob;
   /** Number of the last heartbeat that was sent before this attempt was known here. */
@@ -38,16 +50,20 @@ export class Attempt {
   readonly #handler: Handler | undefined;
   readonly #abort = new AbortController();
   readonly #timers = new Map<"timeout" | "stall" | "grace", CancelTimer>();
+  /** The handler must have been called by then, so that starts keep to the rate as admissions do; monotonic milliseconds. */
+  readonly #startBy: number;
+  #late = false;
   #resolve: ((end: AttemptEnd) => void) | null = null;
   #ended = false;
   #abandoned = false;
   #lastSign = 0;
 
-  constructor(deps: AttemptDeps, handler: Handler | undefined, job: ClaimedJob, knownSince: number) {
+  constructor(deps: AttemptDeps, handler: Handler | undefined, { job, claimSent, knownSince }: Claim) {
     this.#deps = deps;
     this.#handler = handler;
     this.job = job;
     this.knownSince = knownSince;
+    this.#startBy = job.limited ? claimSent + START_SLACK : Number.POSITIVE_INFINITY;
   }
 
   /** `run` has, or is about to have, its result. */
@@ -71,6 +87,7 @@ export class Attempt {
     const handler = this.#handler;
     if (handler === undefined) return this.#skip({ type: "unhandled" });
     if (job.deadline !== null && job.attemptedAt > job.deadline) return this.#skip({ type: "expired" });
+    if (this.#isLate()) return this.#skip({ type: "late" });
     const end = new Promise<AttemptEnd>((resolve) => {
       this.#resolve = resolve;
     });
@@ -110,13 +127,26 @@ export class Attempt {
     const context: HandlerContext = { signal, client, logger: jobLogger(logger, this.job) };
     const call = (index: number): Promise<unknown> => {
       const interceptor = interceptors[index];
-      if (interceptor === undefined) return handler.run(job, context);
+      if (interceptor === undefined) return this.#start(() => handler.run(job, context));
       return interceptor(job, context, () => call(index + 1));
     };
     return call(0);
   }
 
-  #settle(end: AttemptEnd): void {
+  #isLate(): boolean {
+    return this.#deps.runtime.monotonic() > this.#startBy && !this.#deps.runtime.buggify("attempt.no-start-slack");
+  }
+
+  /** Checked again right before the handler: a schema and interceptors may have taken their time. */
+  async #start(run: () => Promise<unknown>): Promise<unknown> {
+    this.#late = this.#isLate();
+    if (this.#late) throw new Error(`could not start within ${START_SLACK} ms of its admission`);
+    return run();
+  }
+
+  #settle(given: AttemptEnd): void {
+    // Whatever interceptors made of it: the handler was not called.
+    const end: AttemptEnd = this.#late ? { type: "late" } : given;
     this.#ended = true;
     for (const cancel of this.#timers.values()) cancel();
     this.#timers.clear();

@@ -22,8 +22,8 @@ export interface ClaimerDeps {
   /** Numbers the claim calls of all pools of this server. */
   readonly nextSequence: () => number;
   readonly claimsInFlight: Set<number>;
-  /** Runs one job; resolves when its worker is free again. */
-  readonly start: (job: ClaimedJob) => Promise<void>;
+  /** Runs one job, whose claim was sent at that monotonic millisecond; resolves when its worker is free again. */
+  readonly start: (job: ClaimedJob, claimSent: number) => Promise<void>;
   /** Gives back jobs that came too late to be run here. */
   readonly handBack: (jobs: readonly ClaimedJob[]) => void;
 }
@@ -128,6 +128,7 @@ export class Claimer {
     const server = heartbeat.id;
     const query = { server, sequence, queues: this.#queues(), kinds, limit };
     claimsInFlight.add(sequence);
+    const sent = runtime.monotonic();
     try {
       const call = (): Promise<ClaimReply> => store.claim(query);
       const reply = await withDeadline(runtime, "claim", claimDeadline, call, { late: (late) => this.#late(late) });
@@ -136,7 +137,7 @@ export class Claimer {
       } else if (this.#stopped || !heartbeat.mayClaim || server !== heartbeat.id) {
         this.#deps.handBack(reply.jobs);
       } else {
-        for (const job of reply.jobs) this.#start(job);
+        for (const job of reply.jobs) this.#start(job, sent);
       }
       return reply;
     } catch (error) {
@@ -158,10 +159,10 @@ export class Claimer {
     return weights === null ? queues : weightedOrder(queues, weights, () => this.#deps.runtime.random());
   }
 
-  #start(job: ClaimedJob): void {
+  #start(job: ClaimedJob, claimSent: number): void {
     this.#running += 1;
     this.#runs.start("run", async () => {
-      await this.#deps.start(job);
+      await this.#deps.start(job, claimSent);
       this.#running -= 1;
       this.#wakeup.wake();
     });

@@ -32,13 +32,17 @@ export class Runner {
   }
 
   /** Resolves once the outcome was taken by the completer; then the worker is free. */
-  async run(job: ClaimedJob): Promise<void> {
+  async run(job: ClaimedJob, claimSent: number): Promise<void> {
     const { config, attempts, completer, counters, heartbeat } = this.#deps;
     const { runtime, handlers } = config;
-    const attempt = new Attempt(this.#deps.attempt, handlers.get(job.kind), job, heartbeat.beats);
+    const attempt = new Attempt(this.#deps.attempt, handlers.get(job.kind), {
+      job,
+      claimSent,
+      knownSince: heartbeat.beats,
+    });
     attempts.add(attempt);
     counters.claimed += 1;
-    this.#publish(job, "enqueued", "processing", null);
+    this.#publish(job, job.limitKey === null ? "enqueued" : "throttled", "processing", null);
     const started = runtime.monotonic();
     const end = await attempt.run();
     this.#observe(job, end, runtime.monotonic() - started);

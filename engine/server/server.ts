@@ -201,7 +201,7 @@ export class Server {
       claimDeadline: heartbeatInterval,
       nextSequence: () => ++this.#claims,
       claimsInFlight: this.#claimsInFlight,
-      start: (job: ClaimedJob) => this.#runner.run(job),
+      start: (job: ClaimedJob, claimSent: number) => this.#runner.run(job, claimSent),
       handBack: (jobs: readonly ClaimedJob[]) =>
         this.#runner.handBack(jobs, this.#state === "running" ? "lost" : "shutdown"),
     };

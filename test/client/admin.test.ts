@@ -7,7 +7,7 @@ import type { JobId, Store } from "../../engine/store.ts";
 import { hostileProxy, revokedProxy, rulesOf, throwingGetter, world } from "./support.ts";
 
 const mail = defineJob<{ to: string }>("mail", { queue: "mails" });
-const STATES = "scheduled, enqueued, processing, succeeded, failed, deleted";
+const STATES = "scheduled, throttled, enqueued, processing, succeeded, failed, deleted";
 
 /** Claims the next job and ends it with an output, as a server does. */
 async function finish(
@@ -69,7 +69,7 @@ test("get shows a job with its JSON decoded, and null for one that is not there"
   assert.deepEqual(await client.get(id), {
     ...{ id, kind: "mail", queue: "mails", state: "succeeded", args: { to: "ana" }, priority: 0, attempt: 1 },
     ...{ maxAttempts: 10, timeout: null, createdAt: at, runAt: at, deadline: null, attemptedAt: at },
-    ...{ finalizedAt: at, title: "Mail", tags: ["x"], meta: { a: "b" }, params: { step: { row: 5 } } },
+    ...{ finalizedAt: at, title: "Mail", tags: ["x"], meta: { a: "b" }, limitKey: null, params: { step: { row: 5 } } },
     ...{ output: { sent: true }, server: "s", cancelRequested: false, history: [] },
   });
   assert.equal(await client.get(id + 1), null);

@@ -19,6 +19,7 @@ test("a definition has all its options, in milliseconds", () => {
       backoff: null,
       timeout: null,
       stallTimeout: null,
+      limit: null,
       title: null,
     },
   });
@@ -26,7 +27,16 @@ test("a definition has all its options, in milliseconds", () => {
   const title = (): string => "Charge";
   const options = { queue: "payments", priority: -5, maxAttempts: 12, timeout: "5m", stallTimeout: "30s" };
   assert.deepEqual(defineJob("charge_card", { ...options, args: Order, backoff, title }).options, {
-    ...{ queue: "payments", priority: -5, maxAttempts: 12, backoff, timeout: 300_000, stallTimeout: 30_000, title },
+    ...{
+      queue: "payments",
+      priority: -5,
+      maxAttempts: 12,
+      backoff,
+      timeout: 300_000,
+      stallTimeout: 30_000,
+      limit: null,
+      title,
+    },
   });
   assert.equal(defineJob("charge_card", { timeout: false }).options.timeout, 0);
   assert.equal(defineJob("charge_card", { args: Order }).schema, Order);
@@ -46,7 +56,7 @@ test("everything that is wrong with a definition is named at once", async () => 
   };
   assert.deepEqual(await rulesOf(() => Reflect.apply(defineJob, null, ["1 kind", bad])), [
     `kind ${KIND_RULE}`,
-    "que is unknown (known are args, queue, priority, maxAttempts, backoff, timeout, stallTimeout, title)",
+    "que is unknown (known are args, queue, priority, maxAttempts, backoff, timeout, stallTimeout, limit, title)",
     `queue ${QUEUE_RULE}`,
     "priority must be an integer from -32768 to 32767",
     "maxAttempts must be an integer from 1 to 32767",

@@ -32,6 +32,7 @@ export const closeCases: Group = {
       job: () => store.job(job.id),
       jobs: () => store.jobs({ state: "enqueued" }),
       counts: () => store.counts(),
+      limits: () => store.limits({}),
       series: () => store.series({ from: now, to: now, step: 60_000 }),
       servers: () => store.servers(),
       queues: () => store.queues(),

@@ -77,7 +77,7 @@ export const insertCases: Group = {
       meta: { z: "1", a: "", "k.é": "😀" },
     });
     const id = await insertOne(store, given);
-    const { delay: _delay, runAt: _runAt, ...fields } = given;
+    const { delay: _delay, runAt: _runAt, limit: _limit, ...fields } = given;
     const fresh = await record(store, id);
     assert.deepEqual(pick(fresh, fields), fields);
     assert.deepEqual(
@@ -102,7 +102,9 @@ export const insertCases: Group = {
     assertNear(claimed.attemptedAt, before, "attemptedAt");
     const processing = await record(store, id);
     assert.deepEqual(pick(processing, fields), fields);
-    assert.deepEqual(pick(processing, claimed), claimed);
+    const { limited, ...kept } = claimed;
+    assert.equal(limited, false);
+    assert.deepEqual(pick(processing, kept), kept);
     assert.equal(processing.state, "processing");
     assert.equal(processing.server, "s1");
   },

@@ -153,6 +153,11 @@ export const inspectCases: Group = {
       store,
       priorities.map((priority) => newJob({ priority })),
     );
+    const limit = { key: "a", max: 1, rate: 0, per: 0, burst: 0 };
+    await insertMany(
+      store,
+      priorities.map((priority) => newJob({ priority, limit })),
+    );
     const now = await clock(store);
     await insertMany(
       store,

@@ -24,14 +24,32 @@ import {
 
 export const statisticsCases: Group = {
   async Counts({ store }) {
-    const none = { scheduled: 0, enqueued: 0, processing: 0, failed: 0, retries: 0, succeeded: 0, deleted: 0 };
+    const none = {
+      scheduled: 0,
+      throttled: 0,
+      enqueued: 0,
+      processing: 0,
+      failed: 0,
+      retries: 0,
+      succeeded: 0,
+      deleted: 0,
+    };
     assert.deepEqual(await store.counts(), { ...none, capped: false });
     await register(store);
     await oneOfEach(store);
     await oneOfEach(store, { queue: "other", kind: "other" });
     await end(store, await running(store), "scheduled", { delay: HOUR, reason: "retry" });
     await end(store, await running(store), "scheduled", { delay: HOUR, refund: true, reason: "snoozed" });
-    const expected = { scheduled: 4, enqueued: 2, processing: 2, failed: 2, retries: 1, succeeded: 2, deleted: 2 };
+    const expected = {
+      scheduled: 4,
+      throttled: 2,
+      enqueued: 2,
+      processing: 2,
+      failed: 2,
+      retries: 1,
+      succeeded: 2,
+      deleted: 2,
+    };
     assert.deepEqual(await store.counts(), { ...expected, capped: false });
     await store.requeue({ state: "scheduled" });
     await store.requeue({ state: "succeeded" });
@@ -169,12 +187,12 @@ export const statisticsCases: Group = {
     await store.orphans(1);
     await advance(HOUR);
     const queues = await store.queues();
-    const zero = { paused: false, scheduled: 0, enqueued: 0, processing: 0, failed: 0 };
+    const zero = { paused: false, scheduled: 0, throttled: 0, enqueued: 0, processing: 0, failed: 0 };
     assert.deepEqual(
       queues.map(({ latency: _latency, ...queue }) => queue),
       [
         { ...zero, name: "failed", failed: 1 },
-        { ...zero, name: "jobs", scheduled: 1, enqueued: 2, processing: 1, failed: 1 },
+        { ...zero, name: "jobs", scheduled: 1, throttled: 1, enqueued: 2, processing: 1, failed: 1 },
         { ...zero, name: "paused", paused: true },
         { ...zero, name: "scheduled", scheduled: 1 },
         { ...zero, name: "served" },

@@ -11,6 +11,7 @@ import type {
   JobRecord,
   JobRef,
   JobState,
+  Limit,
   NewJob,
   Outcome,
   OutcomeState,
@@ -39,7 +40,15 @@ export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
-export const ALL_STATES = ["scheduled", "enqueued", "processing", "succeeded", "failed", "deleted"] as const;
+export const ALL_STATES = [
+  "scheduled",
+  "throttled",
+  "enqueued",
+  "processing",
+  "succeeded",
+  "failed",
+  "deleted",
+] as const;
 
 export function newJob(fields: Partial<NewJob> = {}): NewJob {
   return {
@@ -55,6 +64,7 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     title: null,
     tags: [],
     meta: {},
+    limit: null,
     ...fields,
   };
 }
@@ -145,15 +155,20 @@ export async function ended(
   return job.id;
 }
 
-/** One new job in each state, scheduled an hour ahead. Needs server `s1`. */
+let keys = 0;
+
+/** One new job in each state, scheduled an hour ahead, throttled until the running one ends. Needs server `s1`. */
 export async function oneOfEach(store: Store, fields: Partial<NewJob> = {}): Promise<Record<JobState, JobId>> {
-  const processing = (await running(store, fields)).id;
+  keys += 1;
+  const limit: Limit = { key: `key ${keys}`, max: 1, rate: 0, per: 0, burst: 0 };
+  const processing = (await running(store, { ...fields, limit })).id;
   const succeeded = await ended(store, "succeeded", fields);
   const failed = await ended(store, "failed", fields);
   const deleted = await ended(store, "deleted", fields);
   const scheduled = await insertOne(store, { ...fields, delay: HOUR });
   const enqueued = await insertOne(store, fields);
-  return { scheduled, enqueued, processing, succeeded, failed, deleted };
+  const throttled = await insertOne(store, { ...fields, limit });
+  return { scheduled, throttled, enqueued, processing, succeeded, failed, deleted };
 }
 
 export async function record(store: Store, id: JobId): Promise<JobRecord> {

@@ -7,6 +7,7 @@ const VIEW: View = {
   ...{ rows: 2_000, read: 1_500, stored: 980, refused: 20, oldest: 1_234, drained: false, stopping: false },
   jobs: {
     scheduled: 3,
+    throttled: 0,
     enqueued: 480,
     processing: 10,
     succeeded: 980,

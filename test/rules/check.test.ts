@@ -5,7 +5,14 @@ import { InvalidError } from "../../engine/errors.ts";
 import { checkFilter, checkNewJobs, checkParams, checkQuery, checkSeries } from "../../engine/rules/check.ts";
 import { INSTANT, JSON_MAX_BYTES, KIND, LONGEST_DURATION, QUEUE } from "../../engine/rules/limits.ts";
 import { isDuration, isName } from "../../engine/rules/values.ts";
-import { JOB_STATES, type JobFilter, type JobQuery, type JobState, type NewJob } from "../../engine/store.ts";
+import {
+  JOB_STATES,
+  type JobFilter,
+  type JobQuery,
+  type JobState,
+  type Limit,
+  type NewJob,
+} from "../../engine/store.ts";
 
 const letters = "abcdefghijklmnopqrstuvwxyz";
 const rest = `${letters}0123456789_.:-`;
@@ -17,6 +24,14 @@ const kind = name(letters + letters.toUpperCase(), rest + letters.toUpperCase(),
 const queue = name(rest, rest, 64).filter((text) => text !== "." && text !== "..");
 const text = fc.string({ unit: "grapheme" }).filter((value) => !value.includes("\u0000"));
 const instant = fc.date({ min: new Date(INSTANT.min), max: new Date(INSTANT.max), noInvalidDate: true });
+
+const goodLimit = fc.record({
+  key: fc.constantFrom("a", "k".repeat(200)),
+  max: fc.integer({ min: 1, max: 1_000_000 }),
+  rate: fc.nat(1_000_000),
+  per: fc.integer({ min: 1, max: 3_600_000 }),
+  burst: fc.integer({ min: 1, max: 1_000 }),
+});
 
 const goodJob: fc.Arbitrary<NewJob> = fc.record({
   kind,
@@ -31,6 +46,7 @@ const goodJob: fc.Arbitrary<NewJob> = fc.record({
   title: fc.option(text, { nil: null }),
   tags: fc.array(text),
   meta: fc.dictionary(text, text),
+  limit: fc.option(goodLimit, { nil: null }),
 });
 
 const nan = Number.NaN;
@@ -56,6 +72,19 @@ const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
   runAt: badDate,
   deadline: badDate,
   title: badText,
+  limit: fc
+    .constantFrom<Partial<Limit>>(
+      ...[
+        { key: "" },
+        { key: "k".repeat(201) },
+        { key: "a\u0000" },
+        { key: 1 as unknown as string },
+        { max: 0, rate: 0 },
+      ],
+      ...[{ max: -1 }, { rate: -1 }, { per: -1 }, { burst: -1 }, { per: 0 }, { burst: 0 }, { max: 0.5 }, { rate: nan }],
+      ...[{ rate: 1_000_001 }, { burst: 1_000_000, rate: 1, per: LONGEST_DURATION }, { max: 1, rate: 0, per: -1 }],
+    )
+    .map((fields) => ({ key: "k", max: 1, rate: 1, per: 1, burst: 1, ...fields })),
   tags: badText.map((value) => ["good", value]),
   meta: fc.oneof(
     badText.map((value) => ({ good: value })),
@@ -101,7 +130,9 @@ test("every bad field is named with its position, all at once and nothing else",
     fc.property(fc.array(spoiled, { maxLength: 5 }), (jobs) => {
       const expected = jobs.flatMap(({ chosen }, index) => chosen.map((field) => `jobs[${index}].${field}`));
       const named = problemsOf(() => checkNewJobs(jobs.map(({ job }) => job)));
-      assert.deepEqual([...new Set(named)].sort(), expected.sort());
+      // A limit's problem names its field within the limit.
+      const found = named.map((field) => field.replace(/\.limit\.\w+$/, ".limit"));
+      assert.deepEqual([...new Set(found)].sort(), expected.sort());
     }),
   );
 });

@@ -21,7 +21,10 @@ const job = fc.record({
   attempt: fc.nat(32_767),
   runAt: fc.nat(),
   cancelRequested: fc.boolean(),
+  limitKey: fc.constantFrom(null, "key"),
 });
+/** Where a job waits that is due. */
+const ready = ({ limitKey }: { limitKey: string | null }): string => (limitKey === null ? "enqueued" : "throttled");
 const now = fc.integer({ min: 0, max: 4_102_444_800_000 });
 
 test("an outcome of a server can always be stored", () => {
@@ -34,7 +37,8 @@ test("where a job goes: a cancel request wins over all but success, and no delay
       const { state } = settle(before, given, "s", time);
       if (given.state === "succeeded") assert.equal(state, "succeeded");
       else if (before.cancelRequested) assert.equal(state, "deleted");
-      else if (given.state === "scheduled") assert.equal(state, given.delay > 0 ? "scheduled" : "enqueued");
+      else if (given.state === "scheduled") assert.equal(state, given.delay > 0 ? "scheduled" : ready(before));
+      else if (given.state === "enqueued") assert.equal(state, ready(before));
       else assert.equal(state, given.state);
     }),
   );
@@ -54,11 +58,11 @@ test("instants: ended jobs have an end, waiting ones a time that is not before t
   fc.assert(
     fc.property(job, outcome, now, (before, given, time) => {
       const { state, runAt, finalizedAt } = settle(before, given, "s", time);
-      const waits = state === "scheduled" || state === "enqueued";
+      const waits = state === "scheduled" || state === ready(before);
       assert.equal(finalizedAt, waits ? null : time);
       assert.ok(Number.isInteger(runAt));
       if (state === "scheduled") assert.ok(runAt - time >= given.delay && runAt - time - 1 < given.delay);
-      else assert.equal(runAt, state === "enqueued" ? time : before.runAt);
+      else assert.equal(runAt, state === ready(before) ? time : before.runAt);
     }),
   );
 });
@@ -98,7 +102,7 @@ test("counters: ends count as what they are, failed attempts as retried, snoozes
   fc.assert(
     fc.property(job, outcome, now, (before, given, time) => {
       const { state, counter } = settle(before, given, "s", time);
-      if (state !== "scheduled" && state !== "enqueued") assert.equal(counter, state);
+      if (state !== "scheduled" && state !== ready(before)) assert.equal(counter, state);
       else assert.equal(counter, given.state === "scheduled" && !given.refund ? "retried" : null);
     }),
   );

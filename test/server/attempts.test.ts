@@ -10,7 +10,8 @@ import { claimed } from "../rules/support.ts";
 const runtime = new VirtualTime().runtime();
 const store = new MemoryStore({ runtime });
 const deps = { runtime, store, client: new Client(store), logger: console, interceptors: [], killGrace: 5, timeout: 0 };
-const attempt = (id: number, claim: number): Attempt => new Attempt(deps, undefined, claimed({ id, claim }), 0);
+const attempt = (id: number, claim: number): Attempt =>
+  new Attempt(deps, undefined, { job: claimed({ id, claim }), claimSent: 0, knownSince: 0 });
 
 test("an attempt is found by its job and its claim, and by no other", () => {
   const attempts = new Attempts();

@@ -38,6 +38,19 @@ const queue = fc.constantFrom("a", "b");
 const kind = fc.constantFrom("x", "y");
 const server = fc.constantFrom("s1", "s2");
 const delay = fc.constantFrom(0, 0, 500, 60_000);
+const limit = fc.oneof(
+  { weight: 2, arbitrary: fc.constant(null) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      key: fc.constantFrom("k", "l"),
+      max: fc.constantFrom(1, 2, 100),
+      rate: fc.constantFrom(0, 1, 3, 1_000),
+      per: fc.constantFrom(1, 700, 60_000),
+      burst: fc.constantFrom(1, 2, 5),
+    }),
+  },
+);
 const index = fc.nat(5);
 const filter: fc.Arbitrary<JobFilter> = fc
   .record({
@@ -63,7 +76,7 @@ const COMMON = 3;
 const steps: fc.Arbitrary<Step>[] = [
   step(
     "insert",
-    fc.array(fc.record({ queue, kind, delay, priority: fc.integer({ min: -1, max: 1 }) }), { maxLength: 3 }),
+    fc.array(fc.record({ queue, kind, delay, limit, priority: fc.integer({ min: -1, max: 1 }) }), { maxLength: 3 }),
     (jobs) => (store) => store.insert(jobs.map((job) => newJob({ ...job, maxAttempts: 2, tags: [job.kind] }))),
   ),
   step(
@@ -148,6 +161,7 @@ const steps: fc.Arbitrary<Step>[] = [
       return { jobs, more: next !== null && (await store.jobs({ state: query.state, cursor: next })).jobs, tagged };
     },
   ),
+  step("limits", fc.constantFrom("", "k"), (after) => (store) => store.limits({ after })),
   step("series", fc.constantFrom(60_000, 300_000), (ms) => async (store) => {
     const now = (await store.now()).getTime();
     return store.series({ from: new Date(now - 600_000), to: new Date(now + 60_000), step: ms });

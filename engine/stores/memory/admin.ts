@@ -1,7 +1,7 @@
 /** What operators do. */
 import { checkFilter } from "../../rules/check.ts";
 import { appendHistory, historyEntry } from "../../rules/history.ts";
-import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts } from "../../rules/state.ts";
+import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts, waitingState } from "../../rules/state.ts";
 import type { HistoryEntry, JobFilter, JobState } from "../../store.ts";
 import { change, type Data, type Row, tally } from "./data.ts";
 
@@ -28,11 +28,11 @@ export function requeue(data: Data, filter: JobFilter): number {
   for (const row of rows) {
     change(data, row, {
       ...requeuedAttempts(row.state, row.attempt, row.maxAttempts),
-      state: "enqueued",
+      state: waitingState(row.limit !== null),
       runAt: now,
       finalizedAt: null,
       output: null,
-      history: historyWith(row, "enqueued", row.attempt, "requeued", now),
+      history: historyWith(row, waitingState(row.limit !== null), row.attempt, "requeued", now),
     });
   }
   data.wake.emitReady(rows, now);

@@ -1,5 +1,6 @@
 import type { ClaimedJob, ClaimQuery, ClaimReply } from "../../store.ts";
-import { change, type Data, fieldsOf, isMoreUrgent, type Lane, livingServer, promote, type Row } from "./data.ts";
+import { change, type Data, fieldsOf, type Lane, livingServer, promote, type Row } from "./data.ts";
+import { isMoreUrgent, mayStart, nextOpening, openLane, takeOne } from "./limits.ts";
 
 export function claim(data: Data, query: ClaimQuery): ClaimReply {
   if (!livingServer(data, query.server)) return { known: false, jobs: [], nextIn: null };
@@ -9,8 +10,9 @@ export function claim(data: Data, query: ClaimQuery): ClaimReply {
   const jobs: ClaimedJob[] = [];
   for (const lanes of queues) {
     while (jobs.length < query.limit) {
-      const row = mostUrgent(lanes);
+      const row = mostUrgent(lanes, now);
       if (!row) break;
+      if (row.lane && !mayStart(data, row.lane.key, now)) continue;
       jobs.push(take(data, row, query, now));
     }
   }
@@ -27,16 +29,18 @@ function queriedLanes(data: Data, query: ClaimQuery): Lane[][] {
   });
 }
 
-function mostUrgent(lanes: readonly Lane[]): Row | undefined {
+function mostUrgent(lanes: readonly Lane[], now: number): Row | undefined {
   let best: Row | undefined;
-  for (const { ready } of lanes) {
-    const row = ready.first;
-    if (row && (!best || isMoreUrgent(row, best))) best = row;
+  for (const { ready, limited } of lanes) {
+    for (const row of [ready.first, openLane(limited, now)?.jobs.first]) {
+      if (row && (!best || isMoreUrgent(row, best))) best = row;
+    }
   }
   return best;
 }
 
 function take(data: Data, row: Row, query: ClaimQuery, now: number): ClaimedJob {
+  const key = row.lane?.key;
   change(data, row, {
     state: "processing",
     attempt: row.attempt + 1,
@@ -45,14 +49,17 @@ function take(data: Data, row: Row, query: ClaimQuery, now: number): ClaimedJob 
     server: query.server,
     sequence: query.sequence,
   });
-  return { ...fieldsOf(row), attemptedAt: new Date(now) };
+  if (key) takeOne(data, key, now);
+  return { ...fieldsOf(row), limited: key !== undefined && key.limit.rate > 0, attemptedAt: new Date(now) };
 }
 
 function nextIn(lanes: readonly Lane[], now: number): number | null {
   let next: number | null = null;
-  for (const { ready, due } of lanes) {
+  for (const { ready, due, limited } of lanes) {
     if (ready.size > 0) return 0;
-    if (due.first) next = Math.min(due.first.runAt - now, next ?? Number.POSITIVE_INFINITY);
+    for (const at of [due.first?.runAt, nextOpening(limited, now)]) {
+      if (at != null) next = Math.min(at - now, next ?? Number.POSITIVE_INFINITY);
+    }
   }
   return next;
 }

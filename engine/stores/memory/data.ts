@@ -1,6 +1,7 @@
 /** The tables of the memory store, and the few functions that keep their indexes right. */
 
 import type { Counter } from "../../rules/outcome.ts";
+import { waitingState } from "../../rules/state.ts";
 import type { Runtime } from "../../runtime.ts";
 import {
   ARCHIVED_STATES,
@@ -11,9 +12,20 @@ import {
   type JobId,
   type JobState,
   type JsonText,
+  type Limit,
   type ServerInfo,
 } from "../../store.ts";
 import { Heap, type Placed } from "./heap.ts";
+import {
+  countActive,
+  emptyGroup,
+  isMoreUrgent,
+  type LimitGroup,
+  type LimitKey,
+  type LimitLane,
+  throttle,
+  unthrottle,
+} from "./limits.ts";
 import type { Wake } from "./wake.ts";
 
 /**
@@ -32,6 +44,9 @@ export interface Row extends Placed {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  readonly limit: Limit | null;
+  /** Where it waits while it is throttled. */
+  lane: LimitLane | null;
   state: JobState;
   claim: number;
   attempt: number;
@@ -54,6 +69,8 @@ export interface Lane {
   readonly ready: Heap<Row>;
   /** Scheduled, in the order in which they become due. */
   readonly due: Heap<Row>;
+  /** Throttled, by the keys of their limits. */
+  readonly limited: LimitGroup;
 }
 
 export interface ServerRow {
@@ -85,6 +102,8 @@ export interface Data {
   readonly servers: Map<string, ServerRow>;
   readonly leases: Map<string, LeaseRow>;
   readonly paused: Set<string>;
+  /** Keys of limits by name. */
+  readonly limits: Map<string, LimitKey>;
   /** Statistics by the start of their minute. */
   readonly minutes: Map<number, Tally>;
   /** All-time totals. */
@@ -105,6 +124,7 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
     servers: new Map(),
     leases: new Map(),
     paused: new Set(),
+    limits: new Map(),
     minutes: new Map(),
     totals: { succeeded: 0, deleted: 0 },
     retries: 0,
@@ -134,6 +154,7 @@ function enter(data: Data, row: Row): void {
   if (row.state === "enqueued") laneOf(data, row).ready.add(row);
   if (row.state === "scheduled") laneOf(data, row).due.add(row);
   if (row.state === "processing") heldBy(data, row.server ?? "").add(row);
+  if (row.limit !== null) enterLimit(data, row, row.limit);
   if (isRetry(row)) data.retries += 1;
 }
 
@@ -142,14 +163,25 @@ function leave(data: Data, row: Row): void {
   if (row.state === "enqueued") laneOf(data, row).ready.remove(row);
   if (row.state === "scheduled") laneOf(data, row).due.remove(row);
   if (row.state === "processing") letGo(data, row);
+  if (row.limit !== null && row.state === "processing") countActive(data, row, row.limit, -1);
+  if (row.state === "throttled") unthrottle(data, row);
   if (isRetry(row)) data.retries -= 1;
+}
+
+function enterLimit(data: Data, row: Row, limit: Limit): void {
+  if (row.state === "throttled") throttle(data, laneOf(data, row).limited, row, limit);
+  if (row.state === "processing") countActive(data, row, limit, 1);
 }
 
 const isRetry = (row: Row): boolean => row.state === "scheduled" && row.attempt > 0;
 
 function laneOf(data: Data, row: Row): Lane {
   const kinds = getOrAdd(data.lanes, row.queue, () => new Map<string, Lane>());
-  return getOrAdd(kinds, row.kind, () => ({ ready: new Heap(isMoreUrgent), due: new Heap(isDueBefore) }));
+  return getOrAdd(kinds, row.kind, () => ({
+    ready: new Heap(isMoreUrgent),
+    due: new Heap(isDueBefore),
+    limited: emptyGroup(),
+  }));
 }
 
 function getOrAdd<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
@@ -158,11 +190,6 @@ function getOrAdd<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value)
   const made = make();
   map.set(key, made);
   return made;
-}
-
-/** The order of claims within a queue: higher priority first, then the older job. */
-export function isMoreUrgent(a: Row, b: Row): boolean {
-  return a.priority !== b.priority ? a.priority > b.priority : a.id < b.id;
 }
 
 function isDueBefore(a: Row, b: Row): boolean {
@@ -180,13 +207,13 @@ function letGo(data: Data, row: Row): void {
   if (rows.size === 0) data.held.delete(server);
 }
 
-/** Moves the lane's due jobs, at most `limit`, to `enqueued`. Returns them. */
+/** Moves the lane's due jobs, at most `limit`, to where they wait. Returns them. */
 export function promote(data: Data, lane: Lane, now: number, limit: number): Row[] {
   const moved: Row[] = [];
   while (moved.length < limit) {
     const row = lane.due.first;
     if (!row || row.runAt > now) break;
-    change(data, row, { state: "enqueued" });
+    change(data, row, { state: waitingState(row.limit !== null) });
     moved.push(row);
   }
   return moved;
@@ -230,6 +257,7 @@ export function fieldsOf(row: Row): JobFields {
     title: row.title,
     tags: row.tags,
     meta: row.meta,
+    limitKey: row.limit?.key ?? null,
     params: row.params,
   };
 }

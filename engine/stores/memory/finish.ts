@@ -5,10 +5,12 @@ import { appendHistory } from "../../rules/history.ts";
 import { refusal, settle } from "../../rules/outcome.ts";
 import type { FinishResult, JobRef, JsonText, Outcome } from "../../store.ts";
 import { change, type Data, type Row, tally } from "./data.ts";
+import { nextInLine } from "./limits.ts";
 
 export function finish(data: Data, server: string, outcomes: readonly Outcome[]): FinishResult[] {
   const now = data.runtime.now();
   const waiting: Row[] = [];
+  const freed = new Set<string>();
   const results = outcomes.map((outcome): FinishResult => {
     const rule = refusal(outcome);
     if (rule !== null) return { status: "rejected", rule };
@@ -16,14 +18,18 @@ export function finish(data: Data, server: string, outcomes: readonly Outcome[])
     if (!row) return { status: "stale" };
     apply(data, row, outcome, server, now);
     waiting.push(row);
+    if (row.limit !== null) freed.add(row.limit.key);
     return { status: "applied", state: row.state };
   });
+  for (const key of freed) waiting.push(...nextInLine(data, key));
   data.wake.emitReady(waiting, now);
   return results;
 }
 
 function apply(data: Data, row: Row, outcome: Outcome, server: string, now: number): void {
-  const { counter, entry, ...settled } = settle(row, outcome, server, now);
+  const { attempt, cancelRequested, limit } = row;
+  const running = { attempt, runAt: row.runAt, cancelRequested, limitKey: limit?.key ?? null };
+  const { counter, entry, ...settled } = settle(running, outcome, server, now);
   const history = entry === null ? row.history : appendHistory(row.history, entry);
   change(data, row, { ...settled, history, cancelRequested: false });
   if (counter !== null) tally(data, counter, now);

@@ -18,6 +18,8 @@ import type {
   JsonText,
   LeadQuery,
   LeadReply,
+  LimitQuery,
+  LimitRecord,
   NewJob,
   Orphan,
   Outcome,
@@ -146,6 +148,10 @@ export class MemoryStore implements Store {
 
   async counts(): Promise<Counts> {
     return inspect.counts(this.#open);
+  }
+
+  async limits(query: LimitQuery): Promise<LimitRecord[]> {
+    return inspect.limits(this.#open, query);
   }
 
   async series(query: SeriesQuery): Promise<SeriesPoint[]> {

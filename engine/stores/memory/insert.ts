@@ -2,12 +2,17 @@ import { checkNewJobs } from "../../rules/check.ts";
 import { dueAt, readyState } from "../../rules/state.ts";
 import type { InsertedJob, NewJob } from "../../store.ts";
 import { addRow, type Data, type Row } from "./data.ts";
+import { keyOf } from "./limits.ts";
 
 export function insert(data: Data, jobs: readonly NewJob[]): InsertedJob[] {
   checkNewJobs(jobs);
   const now = data.runtime.now();
   const rows = jobs.map((job, index) => newRow(job, data.lastId + 1 + index, now));
-  for (const row of rows) addRow(data, row);
+  for (const row of rows) {
+    // Also for a scheduled job, whose rule counts from now on.
+    if (row.limit !== null) keyOf(data, row.limit, row.id);
+    addRow(data, row);
+  }
   data.lastId += rows.length;
   data.wake.emitReady(rows, now);
   return rows.map(({ id, state }) => ({ id, state }));
@@ -27,8 +32,10 @@ function newRow(job: NewJob, id: number, now: number): Row {
     title: job.title,
     tags: Object.freeze([...job.tags]),
     meta: Object.freeze({ ...job.meta }),
+    limit: job.limit === null ? null : Object.freeze({ ...job.limit }),
+    lane: null,
     place: 0,
-    state: readyState(runAt, now),
+    state: readyState(runAt, now, job.limit !== null),
     claim: 0,
     attempt: 0,
     maxAttempts: job.maxAttempts,

@@ -1,5 +1,6 @@
-import { checkQuery, checkSeries } from "../../rules/check.ts";
+import { checkLimitQuery, checkQuery, checkSeries } from "../../rules/check.ts";
 import { decodeCursor, encodeCursor } from "../../rules/cursor.ts";
+import { opensAt } from "../../rules/limit.ts";
 import { COUNT_CAP } from "../../rules/limits.ts";
 import { COUNTERS } from "../../rules/outcome.ts";
 import type {
@@ -9,12 +10,15 @@ import type {
   JobQuery,
   JobRecord,
   JobState,
+  LimitQuery,
+  LimitRecord,
   QueueRecord,
   SeriesPoint,
   SeriesQuery,
   ServerRecord,
 } from "../../store.ts";
 import { type Data, fieldsOf, type Row, type ServerRow, type Tally, toDate } from "./data.ts";
+import type { LimitKey } from "./limits.ts";
 
 export function job(data: Data, id: JobId): JobRecord | null {
   const row = data.jobs.get(id);
@@ -38,6 +42,7 @@ function toRecord(row: Row): JobRecord {
 const SORT_KEYS: Readonly<Record<JobState, (row: Row) => readonly [number, number] | readonly [number]>> = {
   scheduled: (row) => [row.runAt, row.id],
   enqueued: (row) => [-row.priority, row.id],
+  throttled: (row) => [-row.priority, row.id],
   processing: (row) => [-row.id],
   succeeded: newestFinalizedFirst,
   failed: newestFinalizedFirst,
@@ -82,10 +87,13 @@ function matches(row: Row, { queue, kind, tag }: JobQuery): boolean {
 }
 
 export function counts(data: Data): Counts {
-  const live = (["scheduled", "enqueued", "processing", "failed"] as const).map((state) => data.byState[state].size);
-  const [scheduled = 0, enqueued = 0, processing = 0, failed = 0] = live.map(capped);
+  const live = (["scheduled", "throttled", "enqueued", "processing", "failed"] as const).map(
+    (state) => data.byState[state].size,
+  );
+  const [scheduled = 0, throttled = 0, enqueued = 0, processing = 0, failed = 0] = live.map(capped);
   return {
     scheduled,
+    throttled,
     enqueued,
     processing,
     failed,
@@ -96,6 +104,21 @@ export function counts(data: Data): Counts {
 }
 
 const capped = (count: number): number => Math.min(count, COUNT_CAP);
+
+export function limits(data: Data, query: LimitQuery): LimitRecord[] {
+  const now = data.runtime.now();
+  const { after } = query;
+  return [...data.limits.keys()]
+    .filter((key) => after === undefined || key > after)
+    .sort()
+    .slice(0, checkLimitQuery(query))
+    .map((name) => {
+      const key = data.limits.get(name) as LimitKey;
+      const throttled = [...key.lanes].reduce((sum, { jobs }) => sum + jobs.size, 0);
+      const active = capped(key.active);
+      return { ...key.limit, active, throttled: capped(throttled), opensAt: toDate(opensAt(key, now)) };
+    });
+}
 
 export function series(data: Data, query: SeriesQuery): SeriesPoint[] {
   const { from, to, step } = checkSeries(query);
@@ -122,7 +145,7 @@ export function servers(data: Data): ServerRecord[] {
     .sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-type QueueTally = { -readonly [Field in "scheduled" | "enqueued" | "processing" | "failed"]: number } & {
+type QueueTally = { -readonly [Field in "scheduled" | "throttled" | "enqueued" | "processing" | "failed"]: number } & {
   oldest: number | null;
 };
 
@@ -130,12 +153,19 @@ export function queues(data: Data): QueueRecord[] {
   const now = data.runtime.now();
   const found = new Map<string, QueueTally>();
   const at = (name: string): QueueTally => {
-    const tally = found.get(name) ?? { scheduled: 0, enqueued: 0, processing: 0, failed: 0, oldest: null };
+    const tally = found.get(name) ?? {
+      scheduled: 0,
+      throttled: 0,
+      enqueued: 0,
+      processing: 0,
+      failed: 0,
+      oldest: null,
+    };
     found.set(name, tally);
     return tally;
   };
   for (const name of [...data.paused, ...servedQueues(data)]) at(name);
-  for (const state of ["scheduled", "enqueued", "processing", "failed"] as const) {
+  for (const state of ["scheduled", "throttled", "enqueued", "processing", "failed"] as const) {
     for (const row of data.byState[state]) {
       const tally = at(row.queue);
       tally[state] += 1;

@@ -1,6 +1,7 @@
 import { jobOutlived, serverOutlived } from "../../rules/retention.ts";
 import { ARCHIVED_STATES, type PruneQuery } from "../../store.ts";
 import { type Data, promote, type Row, removeRow } from "./data.ts";
+import { pruneLimits, reopenBeyond } from "./limits.ts";
 
 export function sweep(data: Data, limit: number): number {
   const now = data.runtime.now();
@@ -9,7 +10,7 @@ export function sweep(data: Data, limit: number): number {
     for (const lane of kinds.values()) moved.push(...promote(data, lane, now, limit - moved.length));
   }
   data.wake.emitReady(moved, now);
-  return moved.length;
+  return moved.length + reopenBeyond(data, now);
 }
 
 export function prune(data: Data, query: PruneQuery): number {
@@ -19,6 +20,7 @@ export function prune(data: Data, query: PruneQuery): number {
     removed += pruneJobs(data, data.byState[state], query[state], now, query.limit);
   }
   dropEmptyLanes(data);
+  removed += pruneLimits(data, now, query.limit);
   return removed + pruneServers(data, query, now) + foldMinutes(data, now - query.stats, query.limit);
 }
 
@@ -59,7 +61,9 @@ function foldMinutes(data: Data, until: number, limit: number): number {
 /** Queues and kinds that come and go must not fill the memory. */
 function dropEmptyLanes(data: Data): void {
   for (const [queue, kinds] of data.lanes) {
-    for (const [kind, { ready, due }] of kinds) if (ready.size + due.size === 0) kinds.delete(kind);
+    for (const [kind, { ready, due, limited }] of kinds) {
+      if (ready.size + due.size + limited.byKey.size === 0) kinds.delete(kind);
+    }
     if (kinds.size === 0) data.lanes.delete(queue);
   }
 }

@@ -28,8 +28,9 @@ export class Wake {
   emitReady(rows: readonly Row[], now: number): void {
     if (this.#subscriptions.size === 0) return;
     const delays = new Map<string, number>();
-    for (const { state, queue, runAt } of rows) {
-      const delay = state === "scheduled" ? runAt - now : state === "enqueued" ? 0 : null;
+    for (const { state, queue, runAt, lane } of rows) {
+      const at = state === "scheduled" ? runAt : state === "enqueued" ? now : (lane?.openAt ?? null);
+      const delay = at === null ? null : Math.max(at - now, 0);
       if (delay !== null) delays.set(queue, Math.min(delay, delays.get(queue) ?? delay));
     }
     for (const [queue, delay] of delays) this.emit({ type: "ready", queue, delay });

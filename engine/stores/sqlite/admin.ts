@@ -5,11 +5,12 @@
  */
 import { checkFilter } from "../../rules/check.ts";
 import { historyEntry } from "../../rules/history.ts";
-import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts } from "../../rules/state.ts";
+import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts, waitingState } from "../../rules/state.ts";
 import type { JobFilter, JobId, JobState } from "../../store.ts";
 import { archive, historyWith, makeReady } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
 import { tally } from "./finish.ts";
+import { closeEmptyLanes, Throttling } from "./limits.ts";
 import { type Portion, type Position, type ScanFilter, scan, tableOf } from "./scan.ts";
 import { Waiting } from "./wake.ts";
 
@@ -22,6 +23,8 @@ export async function deleteJobs(db: Connection, filter: JobFilter): Promise<num
     const running = jobs.filter(({ state }) => state === "processing");
     const ended = jobs.filter(({ state }) => state !== "processing");
     for (const job of ended) end(db, tx, job);
+    const throttled = ended.filter(({ state }) => state === "throttled");
+    closeEmptyLanes(db, tx, new Set(throttled.flatMap(({ limitKey }) => limitKey ?? [])));
     tally(db, tx, "", { succeeded: 0, failed: 0, deleted: ended.length, retried: 0 });
     return ended.length + running.filter(({ id }) => requestCancel(db, tx, id)).length;
   });
@@ -46,13 +49,16 @@ export async function requeue(db: Connection, filter: JobFilter): Promise<number
   checkFilter(filter);
   return inChunks(db, filter, REQUEUEABLE, (tx, jobs) => {
     const waiting = new Waiting();
-    for (const { id, state, queue, attempt, maxAttempts } of jobs) {
+    const throttling = new Throttling(db, tx);
+    for (const { id, state, queue, kind, attempt, maxAttempts, limitKey } of jobs) {
       const table = tableOf(state);
-      const entry = historyEntry({ reason: "requeued" }, "enqueued", attempt, null, tx.now);
+      const entry = historyEntry({ reason: "requeued" }, waitingState(limitKey !== null), attempt, null, tx.now);
       const history = historyWith(db, table, id, entry);
       makeReady(db, table, id, { runAt: tx.now, history, ...requeuedAttempts(state, attempt, maxAttempts) });
-      waiting.add(queue, 0);
+      if (limitKey === null) waiting.add(queue, 0);
+      else throttling.add({ id, queue, kind, limitKey });
     }
+    throttling.end(waiting);
     waiting.announce(db, tx);
     return jobs.length;
   });
@@ -62,6 +68,8 @@ interface JobRow {
   readonly id: JobId;
   readonly state: JobState;
   readonly queue: string;
+  readonly kind: string;
+  readonly limitKey: string | null;
   readonly attempt: number;
   readonly maxAttempts: number;
 }
@@ -111,17 +119,25 @@ const nextPortion = (db: Connection, filter: ScanFilter, after: Position | null)
 
 const MATCHING = ["kiln_jobs", "kiln_archive"]
   .map(
-    (table) => `SELECT id, state, queue, attempt, max_attempts FROM ${table}
+    (table) => `SELECT id, state, queue, kind, attempt, max_attempts, limit_key FROM ${table}
       WHERE id IN (SELECT value FROM json_each(?1)) AND state IN (SELECT value FROM json_each(?2))
         AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR kind = ?4)`,
   )
   .join(" UNION ALL ");
 
 function matching(db: Connection, filter: JobFilter, states: readonly JobState[], ids: readonly JobId[]): JobRow[] {
-  const { queue = null, kind = null } = filter;
+  const { queue: inQueue = null, kind: ofKind = null } = filter;
   return db
-    .all<[JobId, JobState, string, number, number]>(MATCHING, JSON.stringify(ids), JSON.stringify(states), queue, kind)
-    .map(([id, state, queue, attempt, maxAttempts]) => ({ id, state, queue, attempt, maxAttempts }));
+    .all<[JobId, JobState, string, string, number, number, string | null]>(
+      MATCHING,
+      JSON.stringify(ids),
+      JSON.stringify(states),
+      inQueue,
+      ofKind,
+    )
+    .map(([id, state, queue, kind, attempt, maxAttempts, limitKey]) => {
+      return { id, state, queue, kind, attempt, maxAttempts, limitKey };
+    });
 }
 
 const PAUSE = "INSERT INTO kiln_paused_queues (queue, paused_at) VALUES (?, ?) ON CONFLICT (queue) DO NOTHING";

@@ -6,7 +6,7 @@ import type { JobTable } from "./rows.ts";
 
 /** What a job takes along unchanged, whichever way it goes. */
 const KEPT = `id, kind, queue, priority, claim, server, created_at, attempted_at, deadline, timeout, title, tags, meta,
-  params, args`;
+  params, args, limit_key, limit_rule`;
 
 const ARCHIVE_ALL = `INSERT INTO kiln_archive (state, finalized_at, run_at, attempt, max_attempts, history, ${KEPT})
   SELECT ?2, ?3, run_at, attempt, max_attempts, history, ${KEPT} FROM kiln_jobs
@@ -41,9 +41,10 @@ export function archive(db: Connection, id: JobId, ended: Ended): void {
 }
 
 const RESTORE = `INSERT INTO kiln_jobs (state, run_at, attempt, max_attempts, history, ${KEPT})
-  SELECT 'enqueued', ?2, ?3, ?4, ?5, ${KEPT} FROM kiln_archive WHERE id = ?1`;
+  SELECT iif(limit_key IS NULL, 'enqueued', 'throttled'), ?2, ?3, ?4, ?5, ${KEPT} FROM kiln_archive WHERE id = ?1`;
 const UNARCHIVE = "DELETE FROM kiln_archive WHERE id = ?1";
-const READY_AGAIN = `UPDATE kiln_jobs SET state = 'enqueued', run_at = ?2, attempt = ?3, max_attempts = ?4, history = ?5,
+const READY_AGAIN = `UPDATE kiln_jobs SET state = iif(limit_key IS NULL, 'enqueued', 'throttled'),
+  run_at = ?2, attempt = ?3, max_attempts = ?4, history = ?5,
   finalized_at = NULL, cancel_requested = 0 WHERE id = ?1`;
 
 export interface Requeued {

@@ -3,9 +3,11 @@
  * queues); it takes no lock and writes nothing. Otherwise one transaction more: 2 or 3 statements for each queue, a few
  * for each kind that has ready jobs when there are several, and one update of the claimed rows.
  */
-import type { ClaimedJob, ClaimQuery, ClaimReply } from "../../store.ts";
+import type { ClaimedJob, ClaimQuery, ClaimReply, JobId } from "../../store.ts";
+import { Admission } from "./admission.ts";
 import type { Connection, Transaction } from "./connection.ts";
 import { lanesOf, mergeLanes } from "./lanes.ts";
+import { addPromoted, nextOpening, type PromotedRow } from "./limits.ts";
 import { FIELDS, type FieldsRow, inOrder, toClaimed } from "./rows.ts";
 import { Waiting } from "./wake.ts";
 
@@ -28,11 +30,11 @@ const NEXT_DUE = `SELECT min(due) FROM (
       WHERE state = 'scheduled' AND queue = q.value AND kind = k.value ORDER BY run_at LIMIT 1) AS due
     FROM json_each(?1) AS q CROSS JOIN json_each(?2) AS k)`;
 
-const PROMOTE = `UPDATE kiln_jobs SET state = 'enqueued' WHERE id IN (
+const PROMOTE = `UPDATE kiln_jobs SET state = iif(limit_key IS NULL, 'enqueued', 'throttled') WHERE id IN (
   SELECT j.id FROM json_each(?1) AS q CROSS JOIN json_each(?2) AS k
     CROSS JOIN kiln_jobs AS j INDEXED BY kiln_jobs_due
     WHERE j.state = 'scheduled' AND j.queue = q.value AND j.kind = k.value AND j.run_at <= ?3 LIMIT ?4)
-  RETURNING queue`;
+  RETURNING id, queue, kind, limit_key`;
 
 const PICK_LANE = `SELECT ${FIELDS} FROM kiln_jobs INDEXED BY kiln_jobs_ready
   WHERE state = 'enqueued' AND queue = ?1 AND kind = ?2 ORDER BY priority DESC, id LIMIT ?3`;
@@ -52,9 +54,9 @@ function look(db: Connection, query: ClaimQuery): ClaimReply | null {
   const lanes = queriedLanes(db, query);
   if (lanes === null) return UNKNOWN;
   const now = db.runtime.now();
-  const due = nextDue(db, lanes);
-  if (anyReady(db, lanes) || (due !== null && due <= now)) return null;
-  return { known: true, jobs: [], nextIn: due === null ? null : due - now };
+  const next = nextChange(db, lanes);
+  if (anyReady(db, lanes) || (next !== null && next <= now)) return null;
+  return { known: true, jobs: [], nextIn: next === null ? null : next - now };
 }
 
 const UNKNOWN: ClaimReply = { known: false, jobs: [], nextIn: null };
@@ -78,7 +80,8 @@ function queriedLanes(db: Connection, query: ClaimQuery): QueriedLanes | null {
 }
 
 function kindsWaiting(db: Connection, queues: readonly string[]): string[] {
-  const lanes = queues.flatMap((queue) => [...lanesOf(db, "enqueued", queue), ...lanesOf(db, "scheduled", queue)]);
+  const states = ["enqueued", "throttled", "scheduled"] as const;
+  const lanes = queues.flatMap((queue) => states.flatMap((state) => lanesOf(db, state, queue)));
   return [...new Set(lanes.map(({ kind }) => kind))];
 }
 
@@ -91,49 +94,70 @@ function nextDue(db: Connection, { queuesJson, kindsJson }: QueriedLanes): numbe
   return db.get<[number | null]>(NEXT_DUE, queuesJson, kindsJson)?.[0] ?? null;
 }
 
+/** When the first scheduled job of the lanes is due, or the first key of limits opens. */
+function nextChange(db: Connection, lanes: QueriedLanes): number | null {
+  const due = nextDue(db, lanes);
+  const opening = nextOpening(db, lanes.queuesJson, lanes.kindsJson);
+  return due === null || opening === null ? (due ?? opening) : Math.min(due, opening);
+}
+
 function take(db: Connection, tx: Transaction, query: ClaimQuery): ClaimReply {
   const lanes = queriedLanes(db, query);
   if (lanes === null) return UNKNOWN;
   const promoted = promote(db, tx, lanes);
+  const opening = nextOpening(db, lanes.queuesJson, lanes.kindsJson);
+  const admission = opening === null || opening > tx.now ? null : new Admission(db, tx);
   const rows: FieldsRow[] = [];
   for (const queue of lanes.queues) {
-    if (rows.length < query.limit) rows.push(...pick(db, queue, lanes.kindsJson, query.limit - rows.length));
+    if (rows.length < query.limit) rows.push(...pick(db, admission, queue, lanes.kindsJson, query.limit - rows.length));
   }
   if (rows.length > 0) db.run(TAKE, idsOf(rows), tx.now, query.server, query.sequence);
-  const jobs: ClaimedJob[] = rows.map((row) => toClaimed(row, tx.now));
-  const more = promoted.length === PROMOTE_LIMIT || (jobs.length >= query.limit && anyReady(db, lanes));
+  admission?.end();
+  const jobs: ClaimedJob[] = rows.map((row) => toClaimed(row, tx.now, admission?.isRated(row[0]) ?? false));
+  const next = nextChange(db, lanes);
+  const more =
+    promoted.length === PROMOTE_LIMIT ||
+    (jobs.length >= query.limit && anyReady(db, lanes)) ||
+    (next !== null && next <= tx.now);
   if (more) tellOthers(db, tx, promoted);
-  return { known: true, jobs, nextIn: more ? 0 : untilDue(db, tx, lanes) };
+  return { known: true, jobs, nextIn: more ? 0 : next && next - tx.now };
 }
 
 const idsOf = (rows: readonly FieldsRow[]): string => JSON.stringify(rows.map(([id]) => id));
 
-/** The queues of the due jobs that it made ready, once for each job. */
-function promote(db: Connection, tx: Transaction, lanes: QueriedLanes): string[] {
+/** The due jobs that it moved to where they wait. */
+function promote(db: Connection, tx: Transaction, lanes: QueriedLanes): PromotedRow[] {
   const due = nextDue(db, lanes);
   if (due === null || due > tx.now) return [];
-  return db.all<[string]>(PROMOTE, lanes.queuesJson, lanes.kindsJson, tx.now, PROMOTE_LIMIT).map(([queue]) => queue);
+  const promoted = db.all<PromotedRow>(PROMOTE, lanes.queuesJson, lanes.kindsJson, tx.now, PROMOTE_LIMIT);
+  addPromoted(db, tx, promoted, new Waiting());
+  return promoted;
 }
 
 /** The most urgent jobs of a queue, in order. */
-function pick(db: Connection, queue: string, kindsJson: string, limit: number): FieldsRow[] {
+function pick(
+  db: Connection,
+  admission: Admission | null,
+  queue: string,
+  kindsJson: string,
+  limit: number,
+): FieldsRow[] {
   const kinds = db.all<[string]>(READY_KINDS, queue, kindsJson).map(([kind]) => kind);
+  const lanes = kinds.map((kind) => ({ queue, kind }));
+  if (admission !== null) return readRows(db, admission.pick(queue, kindsJson, lanes, limit));
   if (kinds.length === 0) return [];
   const [only = ""] = kinds;
   if (kinds.length === 1) return db.all<FieldsRow>(PICK_LANE, queue, only, limit);
-  const lanes = kinds.map((kind) => ({ queue, kind }));
-  const ids = mergeLanes(db, lanes, limit).map(({ id }) => id);
-  return inOrder(db.all<FieldsRow>(PICK_IDS, JSON.stringify(ids)), ids);
+  const ids = mergeLanes(db, "enqueued", lanes, limit).map(({ id }) => id);
+  return readRows(db, ids);
 }
+
+const readRows = (db: Connection, ids: readonly JobId[]): FieldsRow[] =>
+  ids.length === 0 ? [] : inOrder(db.all<FieldsRow>(PICK_IDS, JSON.stringify(ids)), ids);
 
 /** Other servers may run what this claim has made ready but not taken. */
-function tellOthers(db: Connection, tx: Transaction, promoted: readonly string[]): void {
+function tellOthers(db: Connection, tx: Transaction, promoted: readonly PromotedRow[]): void {
   const waiting = new Waiting();
-  for (const queue of promoted) waiting.add(queue, 0);
+  for (const [, queue] of promoted) waiting.add(queue, 0);
   waiting.announce(db, tx);
-}
-
-function untilDue(db: Connection, tx: Transaction, lanes: QueriedLanes): number | null {
-  const due = nextDue(db, lanes);
-  return due === null ? null : Math.max(due - tx.now, 1);
 }

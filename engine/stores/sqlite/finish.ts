@@ -9,10 +9,11 @@ import { COUNTERS, type Counter, refusal, type Settled, settle } from "../../rul
 import type { ArchivedState, FinishResult, JobId, JobRef, JsonText, Outcome } from "../../store.ts";
 import { archive, archiveAll, historyWith } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
+import { freePlaces, Throttling } from "./limits.ts";
 import { decodeTexts, encodeTexts } from "./rows.ts";
 import { Waiting } from "./wake.ts";
 
-const HELD = `SELECT id, claim, attempt, run_at, cancel_requested, queue FROM kiln_jobs
+const HELD = `SELECT id, claim, attempt, run_at, cancel_requested, queue, kind, limit_key FROM kiln_jobs
   WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'processing'`;
 
 const RUN_AGAIN = `UPDATE kiln_jobs SET state = ?2, attempt = ?3, run_at = ?4, finalized_at = ?5,
@@ -25,6 +26,8 @@ interface HeldJob {
   readonly runAt: number;
   readonly cancelRequested: boolean;
   readonly queue: string;
+  readonly kind: string;
+  readonly limitKey: string | null;
 }
 
 export async function finish(db: Connection, server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]> {
@@ -48,11 +51,14 @@ export async function finish(db: Connection, server: string, outcomes: readonly 
 }
 
 function heldJobs(db: Connection, refs: readonly JobRef[]): Map<JobId, HeldJob> {
-  const rows = db.all<[JobId, number, number, number, number, string]>(HELD, JSON.stringify(refs.map(({ id }) => id)));
+  const rows = db.all<[JobId, number, number, number, number, string, string, string | null]>(
+    HELD,
+    JSON.stringify(refs.map(({ id }) => id)),
+  );
   return new Map(
-    rows.map(([id, claim, attempt, runAt, cancel, queue]) => [
+    rows.map(([id, claim, attempt, runAt, cancel, queue, kind, limitKey]) => [
       id,
-      { id, claim, attempt, runAt, cancelRequested: cancel === 1, queue },
+      { id, claim, attempt, runAt, cancelRequested: cancel === 1, queue, kind, limitKey },
     ]),
   );
 }
@@ -69,16 +75,21 @@ class Finishing {
   readonly #plain: JobId[] = [];
   readonly #counts: Tally = { succeeded: 0, failed: 0, deleted: 0, retried: 0 };
   readonly #waiting = new Waiting();
+  /** Keys of limits whose jobs have ended, and the jobs that wait for them again. */
+  readonly #freed = new Set<string>();
+  readonly #throttling: Throttling;
 
   constructor(db: Connection, tx: Transaction, server: string) {
     this.#db = db;
     this.#tx = tx;
     this.#server = server;
+    this.#throttling = new Throttling(db, tx);
   }
 
   /** Returns the job's new state. */
   apply(job: HeldJob, outcome: Outcome): Settled["state"] {
     const settled = settle(job, outcome, this.#server, this.#tx.now);
+    if (job.limitKey !== null) this.#freed.add(job.limitKey);
     if (settled.counter !== null) this.#counts[settled.counter] += 1;
     if (settled.state === "succeeded" || settled.state === "deleted") this.#archive(job, settled, settled.state);
     else this.#runAgain(job, settled);
@@ -88,6 +99,8 @@ class Finishing {
   end(): void {
     archiveAll(this.#db, this.#plain, "succeeded", this.#tx.now);
     tally(this.#db, this.#tx, this.#server, this.#counts);
+    this.#throttling.end(this.#waiting);
+    freePlaces(this.#db, this.#tx, this.#freed, this.#waiting);
     this.#waiting.announce(this.#db, this.#tx);
   }
 
@@ -109,7 +122,9 @@ class Finishing {
   #runAgain(job: HeldJob, settled: Settled): void {
     const { state, attempt, runAt, finalizedAt } = settled;
     this.#db.run(RUN_AGAIN, job.id, state, attempt, runAt, finalizedAt, this.#history(job, settled));
-    if (state !== "failed") this.#waiting.add(job.queue, runAt - this.#tx.now);
+    if (state === "throttled" && job.limitKey !== null) {
+      this.#throttling.add({ ...job, limitKey: job.limitKey });
+    } else if (state !== "failed") this.#waiting.add(job.queue, runAt - this.#tx.now);
   }
 
   #history(job: HeldJob, { entry }: Settled): string | null {

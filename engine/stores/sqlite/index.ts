@@ -17,6 +17,8 @@ import type {
   JsonText,
   LeadQuery,
   LeadReply,
+  LimitQuery,
+  LimitRecord,
   NewJob,
   Orphan,
   Outcome,
@@ -38,6 +40,7 @@ import * as coordinate from "./coordinate.ts";
 import * as finishing from "./finish.ts";
 import { insert } from "./insert.ts";
 import * as inspect from "./inspect.ts";
+import * as limits from "./limits.ts";
 import * as maintain from "./maintain.ts";
 import { migrate, refuseNewer } from "./schema.ts";
 import { Wake } from "./wake.ts";
@@ -175,6 +178,10 @@ export class SqliteStore implements Store {
 
   counts(): Promise<Counts> {
     return inspect.counts(this.#db);
+  }
+
+  limits(query: LimitQuery): Promise<LimitRecord[]> {
+    return limits.limits(this.#db, query);
   }
 
   series(query: SeriesQuery): Promise<SeriesPoint[]> {

@@ -6,14 +6,16 @@ import { checkNewJobs } from "../../rules/check.ts";
 import { dueAt, readyState } from "../../rules/state.ts";
 import type { InsertedJob, NewJob } from "../../store.ts";
 import type { Connection, Transaction } from "./connection.ts";
+import { encodeRule, Throttling } from "./limits.ts";
 import { encodeTags, encodeTexts } from "./rows.ts";
 import { Waiting } from "./wake.ts";
 
 const TAKE_IDS = "UPDATE kiln_sequences SET value = value + ?1 WHERE name = 'jobs' RETURNING value";
 
 const INSERT = `INSERT INTO kiln_jobs
-  (id, state, kind, queue, priority, run_at, max_attempts, created_at, deadline, timeout, title, tags, meta, args)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+  (id, state, kind, queue, priority, run_at, max_attempts, created_at, deadline, timeout, title, tags, meta, args,
+  limit_key, limit_rule)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
 export async function insert(db: Connection, jobs: readonly NewJob[]): Promise<InsertedJob[]> {
   checkNewJobs(jobs);
@@ -24,14 +26,19 @@ export async function insert(db: Connection, jobs: readonly NewJob[]): Promise<I
 function insertAll(db: Connection, tx: Transaction, jobs: readonly NewJob[]): InsertedJob[] {
   const [last = 0] = db.get<[number]>(TAKE_IDS, jobs.length) ?? [];
   const waiting = new Waiting();
+  const throttling = new Throttling(db, tx);
   const inserted = jobs.map((job, index) => {
     const id = last - jobs.length + 1 + index;
     const runAt = dueAt(job, tx.now);
-    const state = readyState(runAt, tx.now);
+    const state = readyState(runAt, tx.now, job.limit !== null);
     insertOne(db, job, id, state, runAt, tx.now);
-    waiting.add(job.queue, runAt - tx.now);
+    if (state !== "throttled") waiting.add(job.queue, runAt - tx.now);
+    if (job.limit !== null) {
+      throttling.add({ id, queue: job.queue, kind: job.kind, limitKey: job.limit.key }, state === "throttled");
+    }
     return { id, state };
   });
+  throttling.end(waiting);
   // Other processes see it by the ids taken.
   waiting.emit(tx);
   return inserted;
@@ -54,5 +61,7 @@ function insertOne(db: Connection, job: NewJob, id: number, state: string, runAt
     encodeTags(job.tags),
     encodeTexts(job.meta),
     job.args,
+    job.limit === null ? null : job.limit.key,
+    job.limit === null ? null : encodeRule(job.limit),
   );
 }

@@ -93,6 +93,7 @@ const countOf = (condition: string): string =>
   `SELECT count(*) FROM (SELECT 1 FROM kiln_jobs WHERE ${condition} LIMIT ${COUNT_CAP})`;
 const COUNTS = {
   scheduled: countOf("state = 'scheduled'"),
+  throttled: countOf("state = 'throttled'"),
   enqueued: countOf("state = 'enqueued'"),
   processing: countOf("state = 'processing'"),
   failed: countOf("state = 'failed'"),
@@ -100,17 +101,19 @@ const COUNTS = {
 const RETRIES = countOf("state = 'scheduled' AND attempt > 0");
 const TOTALS = `SELECT succeeded, deleted FROM kiln_stats WHERE minute = ${ALL_TIME} AND server = ''`;
 
-/** 6 statements, each over at most 100,000 entries of an index. */
+/** 7 statements, each over at most 100,000 entries of an index. */
 export async function counts(db: Connection): Promise<Counts> {
   return db.read(() => {
     const count = (sql: string): number => db.get<[number]>(sql)?.[0] ?? 0;
     const scheduled = count(COUNTS.scheduled);
+    const throttled = count(COUNTS.throttled);
     const enqueued = count(COUNTS.enqueued);
     const processing = count(COUNTS.processing);
     const failed = count(COUNTS.failed);
     const [succeeded, deleted] = db.get<[number, number]>(TOTALS) ?? [0, 0];
-    const capped = [scheduled, enqueued, processing, failed].includes(COUNT_CAP);
-    return { scheduled, enqueued, processing, failed, retries: count(RETRIES), succeeded, deleted, capped };
+    const capped = [scheduled, throttled, enqueued, processing, failed].includes(COUNT_CAP);
+    const retries = count(RETRIES);
+    return { scheduled, throttled, enqueued, processing, failed, retries, succeeded, deleted, capped };
   });
 }
 
@@ -177,6 +180,8 @@ const QUEUE_COUNTS = {
     WHERE state = 'enqueued' AND queue = ?1 LIMIT ${COUNT_CAP})`,
   scheduled: `SELECT count(*) FROM (SELECT 1 FROM kiln_jobs INDEXED BY kiln_jobs_due
     WHERE state = 'scheduled' AND queue = ?1 LIMIT ${COUNT_CAP})`,
+  throttled: `SELECT count(*) FROM (SELECT 1 FROM kiln_jobs INDEXED BY kiln_jobs_throttled
+    WHERE state = 'throttled' AND queue = ?1 LIMIT ${COUNT_CAP})`,
   failed: `SELECT count(*) FROM (SELECT 1 FROM kiln_jobs INDEXED BY kiln_jobs_failed_queue
     WHERE state = 'failed' AND queue = ?1 LIMIT ${COUNT_CAP})`,
 } as const;
@@ -188,7 +193,7 @@ const NEXT_FAILED = `SELECT queue FROM kiln_jobs INDEXED BY kiln_jobs_failed_que
 const FIRST_OF_LANE = `SELECT run_at FROM kiln_jobs INDEXED BY kiln_jobs_ready
   WHERE state = 'enqueued' AND queue = ?1 AND kind = ?2 ORDER BY priority DESC, id LIMIT 1`;
 
-/** 3 statements for each queue and 1 for each lane; each over at most 100,000 entries of an index. */
+/** 4 statements for each queue and 1 for each lane; each over at most 100,000 entries of an index. */
 export async function queues(db: Connection): Promise<QueueRecord[]> {
   return db.read(() => {
     const now = db.now();
@@ -201,6 +206,7 @@ export async function queues(db: Connection): Promise<QueueRecord[]> {
         name,
         paused: paused.has(name),
         scheduled: db.get<[number]>(QUEUE_COUNTS.scheduled, name)?.[0] ?? 0,
+        throttled: db.get<[number]>(QUEUE_COUNTS.throttled, name)?.[0] ?? 0,
         enqueued,
         processing: processing.get(name) ?? 0,
         failed: db.get<[number]>(QUEUE_COUNTS.failed, name)?.[0] ?? 0,
@@ -213,7 +219,7 @@ export async function queues(db: Connection): Promise<QueueRecord[]> {
 /** Sorted. */
 function queueNames(db: Connection, others: readonly string[]): string[] {
   const names = new Set([...others, ...db.all<[string]>(SERVED).map(([queue]) => queue)]);
-  for (const state of ["enqueued", "scheduled"] as const) {
+  for (const state of ["enqueued", "throttled", "scheduled"] as const) {
     for (const { queue } of lanesOf(db, state)) names.add(queue);
   }
   let failed = db.get<[string]>(NEXT_FAILED, "");

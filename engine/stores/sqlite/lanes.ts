@@ -10,13 +10,20 @@ export interface Lane {
   readonly kind: string;
 }
 
-/** An enqueued job and what it is ordered by: higher priority first, then the smaller id. */
+/** States whose jobs are merged by urgency. */
+export type UrgencyState = Exclude<LaneState, "scheduled">;
+
+/** A waiting job and what it is ordered by: higher priority first, then the smaller id. */
 export interface Ready extends Lane {
   readonly id: JobId;
   readonly priority: number;
 }
 
-const LANE_INDEX = { enqueued: "kiln_jobs_ready", scheduled: "kiln_jobs_due" } as const;
+const LANE_INDEX = {
+  enqueued: "kiln_jobs_ready",
+  throttled: "kiln_jobs_throttled_order",
+  scheduled: "kiln_jobs_due",
+} as const;
 type LaneState = keyof typeof LANE_INDEX;
 
 // Two statements, because (queue, kind) > (?, ?) would walk over the whole lane that it begins with.
@@ -25,8 +32,13 @@ const nextKind = (state: LaneState): string => `SELECT queue, kind FROM kiln_job
 const nextQueue = (state: LaneState): string => `SELECT queue, kind FROM kiln_jobs INDEXED BY ${LANE_INDEX[state]}
   WHERE state = '${state}' AND queue > ?1 ORDER BY queue, kind LIMIT 1`;
 
-const NEXT_KIND = { enqueued: nextKind("enqueued"), scheduled: nextKind("scheduled") } as const;
-const NEXT_QUEUE = { enqueued: nextQueue("enqueued"), scheduled: nextQueue("scheduled") } as const;
+const forEachState = (sql: (state: LaneState) => string): Readonly<Record<LaneState, string>> => ({
+  enqueued: sql("enqueued"),
+  throttled: sql("throttled"),
+  scheduled: sql("scheduled"),
+});
+const NEXT_KIND = forEachState(nextKind);
+const NEXT_QUEUE = forEachState(nextQueue);
 
 /** The lanes that have jobs in `state`, those of `queue` or all, in order. One statement for each, one for each queue. */
 export function lanesOf(db: Connection, state: LaneState, queue?: string): Lane[] {
@@ -41,31 +53,36 @@ export function lanesOf(db: Connection, state: LaneState, queue?: string): Lane[
   }
 }
 
-const LANE_HEAD = `SELECT id, priority FROM kiln_jobs INDEXED BY kiln_jobs_ready
-  WHERE state = 'enqueued' AND queue = ?1 AND kind = ?2 ORDER BY priority DESC, id LIMIT ?3`;
+const LANE_HEAD = forEachState(
+  (state) => `SELECT id, priority FROM kiln_jobs INDEXED BY ${LANE_INDEX[state]}
+  WHERE state = '${state}' AND queue = ?1 AND kind = ?2 ORDER BY priority DESC, id LIMIT ?3`,
+);
 
-const LANE_AFTER = `
-  SELECT id, priority FROM kiln_jobs INDEXED BY kiln_jobs_ready
-    WHERE state = 'enqueued' AND queue = ?1 AND kind = ?2 AND priority = ?4 AND id > ?5
+const LANE_AFTER = forEachState(
+  (state) => `
+  SELECT id, priority FROM kiln_jobs INDEXED BY ${LANE_INDEX[state]}
+    WHERE state = '${state}' AND queue = ?1 AND kind = ?2 AND priority = ?4 AND id > ?5
   UNION ALL
-  SELECT id, priority FROM kiln_jobs INDEXED BY kiln_jobs_ready
-    WHERE state = 'enqueued' AND queue = ?1 AND kind = ?2 AND priority < ?4
-  ORDER BY priority DESC, id LIMIT ?3`;
+  SELECT id, priority FROM kiln_jobs INDEXED BY ${LANE_INDEX[state]}
+    WHERE state = '${state}' AND queue = ?1 AND kind = ?2 AND priority < ?4
+  ORDER BY priority DESC, id LIMIT ?3`,
+);
 
 type ReadyRow = readonly [id: JobId, priority: number];
 
 /**
- * The first `limit` enqueued jobs of the lanes in order, or those after the position `after`. Each lane is read in small
+ * The first `limit` jobs in `state` of the lanes in order, or those after the position `after`. Each lane is read in small
  * portions as the merge needs them: about one statement for each lane and one for each portion.
  */
 export function mergeLanes(
   db: Connection,
+  state: UrgencyState,
   lanes: readonly Lane[],
   limit: number,
   after: ReadyRow | null = null,
 ): Ready[] {
   const portion = lanes.length === 1 ? limit : Math.min(limit, Math.max(4, 2 * Math.ceil(limit / lanes.length)));
-  const readers = lanes.map((lane) => new LaneReader(db, lane, portion, after));
+  const readers = lanes.map((lane) => new LaneReader(db, state, lane, portion, after));
   const merged: Ready[] = [];
   while (merged.length < limit) {
     let first: LaneReader | null = null;
@@ -85,12 +102,14 @@ const isBefore = ([id, priority]: ReadyRow, [otherId, otherPriority]: ReadyRow):
 class LaneReader {
   readonly lane: Lane;
   readonly #db: Connection;
+  readonly #state: UrgencyState;
   readonly #portion: number;
   #rows: ReadyRow[];
   #place = 0;
 
-  constructor(db: Connection, lane: Lane, portion: number, after: ReadyRow | null) {
+  constructor(db: Connection, state: UrgencyState, lane: Lane, portion: number, after: ReadyRow | null) {
     this.#db = db;
+    this.#state = state;
     this.lane = lane;
     this.#portion = portion;
     this.#rows = this.#read(after);
@@ -112,7 +131,7 @@ class LaneReader {
   #read(after: ReadyRow | null): ReadyRow[] {
     const { queue, kind } = this.lane;
     return after === null
-      ? this.#db.all<ReadyRow>(LANE_HEAD, queue, kind, this.#portion)
-      : this.#db.all<ReadyRow>(LANE_AFTER, queue, kind, this.#portion, after[1], after[0]);
+      ? this.#db.all<ReadyRow>(LANE_HEAD[this.#state], queue, kind, this.#portion)
+      : this.#db.all<ReadyRow>(LANE_AFTER[this.#state], queue, kind, this.#portion, after[1], after[0]);
   }
 }

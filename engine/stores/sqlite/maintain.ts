@@ -1,28 +1,34 @@
 /** Repairs and removal, in transactions of up to 1,000 rows. Each begins with a read and writes only if there is reason to. */
 import { ARCHIVED_STATES, type PruneQuery } from "../../store.ts";
 import type { Connection } from "./connection.ts";
+import { addPromoted, KEY_RETENTION, type PromotedRow, reopenBeyond, UNUSED_LANES } from "./limits.ts";
 import { Waiting } from "./wake.ts";
 
 const CHUNK = 1_000;
 
 const ANY_OVERDUE =
   "SELECT 1 FROM kiln_jobs INDEXED BY kiln_jobs_scheduled WHERE state = 'scheduled' AND run_at <= ? LIMIT 1";
-const PROMOTE_OVERDUE = `UPDATE kiln_jobs SET state = 'enqueued' WHERE id IN (
+const PROMOTE_OVERDUE = `UPDATE kiln_jobs SET state = iif(limit_key IS NULL, 'enqueued', 'throttled') WHERE id IN (
   SELECT id FROM kiln_jobs INDEXED BY kiln_jobs_scheduled WHERE state = 'scheduled' AND run_at <= ?1
     ORDER BY run_at, id LIMIT ?2)
-  RETURNING queue`;
+  RETURNING id, queue, kind, limit_key`;
 
-/** 1 statement when all is well, else 2 for each 1,000 jobs. */
+/** 1 statement when all is well (2 the first time), else 2 for each 1,000 jobs. */
 export async function sweep(db: Connection, limit: number): Promise<number> {
+  const reopened = await reopenBeyond(db, () => new Waiting());
+  return reopened + (await promoteOverdue(db, limit));
+}
+
+function promoteOverdue(db: Connection, limit: number): Promise<number> {
   return inChunks(db, limit, async (rows) => {
     const overdue = await db.read(() => db.get(ANY_OVERDUE, db.runtime.now()) !== undefined);
     if (!overdue) return 0;
     return db.write((tx) => {
-      const queues = db.all<[string]>(PROMOTE_OVERDUE, tx.now, rows);
+      const jobs = db.all<PromotedRow>(PROMOTE_OVERDUE, tx.now, rows);
       const waiting = new Waiting();
-      for (const [queue] of queues) waiting.add(queue, 0);
+      addPromoted(db, tx, jobs, waiting);
       waiting.announce(db, tx);
-      return queues.length;
+      return jobs.length;
     });
   });
 }
@@ -59,6 +65,7 @@ export async function prune(db: Connection, query: PruneQuery): Promise<number> 
     const age = query[state];
     if (age !== null) removed += await removeOutlived(db, OUTLIVED[state], age, query.limit);
   }
+  removed += await removeOutlived(db, UNUSED_LANES, KEY_RETENTION, query.limit);
   removed += await removeOutlived(db, OUTLIVED.servers, query.servers, query.limit);
   return removed + (await removeOutlived(db, OUTLIVED.stats, query.stats, query.limit));
 }

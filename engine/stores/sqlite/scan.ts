@@ -1,7 +1,7 @@
 /** Walks over the jobs of one state in the order of its pages, a portion at a time. */
 import type { JobId, JobState } from "../../store.ts";
 import type { Connection } from "./connection.ts";
-import { lanesOf, mergeLanes } from "./lanes.ts";
+import { lanesOf, mergeLanes, type UrgencyState } from "./lanes.ts";
 import type { JobTable } from "./rows.ts";
 
 /** Where a job stands in the order of its state. */
@@ -33,18 +33,25 @@ export const tableOf = (state: JobState): JobTable =>
 export const positionLength = (state: JobState): number => (state === "processing" ? 1 : 2);
 
 /**
- * Looks at up to `rows` jobs after a position. Enqueued jobs are read by lane, so that all that are looked at match; of the
+ * Looks at up to `rows` jobs after a position. Enqueued and throttled jobs are read by lane, so that all that are looked at match; of the
  * others each is looked at in the index.
  */
 export function scan(db: Connection, filter: ScanFilter, after: Position | null, rows: number): Portion {
   const { state } = filter;
-  return state === "enqueued" ? scanLanes(db, filter, after, rows) : scanIndex(db, state, filter, after, rows);
+  if (state === "enqueued" || state === "throttled") return scanLanes(db, state, filter, after, rows);
+  return scanIndex(db, state, filter, after, rows);
 }
 
-function scanLanes(db: Connection, { queue, kind }: ScanFilter, after: Position | null, rows: number): Portion {
-  const lanes = lanesOf(db, "enqueued", queue).filter((lane) => kind === undefined || lane.kind === kind);
+function scanLanes(
+  db: Connection,
+  state: UrgencyState,
+  { queue, kind }: ScanFilter,
+  after: Position | null,
+  rows: number,
+): Portion {
+  const lanes = lanesOf(db, state, queue).filter((lane) => kind === undefined || lane.kind === kind);
   const [priority = 0, id = 0] = after ?? [];
-  const found = mergeLanes(db, lanes, rows, after === null ? null : [id, priority]).map((ready) => ({
+  const found = mergeLanes(db, state, lanes, rows, after === null ? null : [id, priority]).map((ready) => ({
     id: ready.id,
     position: [ready.priority, ready.id],
   }));
@@ -52,7 +59,7 @@ function scanLanes(db: Connection, { queue, kind }: ScanFilter, after: Position 
 }
 
 type IndexRow = readonly [rank: number, id: JobId, queue: string, kind: string];
-type IndexedState = Exclude<JobState, "enqueued">;
+type IndexedState = Exclude<JobState, UrgencyState>;
 
 interface Order {
   readonly index: string;

@@ -123,8 +123,43 @@ const SPINE = `
   CREATE TABLE kiln_paused_queues (queue TEXT PRIMARY KEY, paused_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `;
 
+/** A job's rule is kept with it for the time when its key has been forgotten: `[max, rate, per, burst]`. */
+const LIMITS = `
+  ALTER TABLE kiln_jobs ADD COLUMN limit_key TEXT;
+  ALTER TABLE kiln_jobs ADD COLUMN limit_rule TEXT;
+  ALTER TABLE kiln_archive ADD COLUMN limit_key TEXT;
+  ALTER TABLE kiln_archive ADD COLUMN limit_rule TEXT;
+
+  -- What a key's jobs are claimed in.
+  CREATE INDEX kiln_jobs_throttled ON kiln_jobs (queue, kind, limit_key, priority DESC, id) WHERE state = 'throttled';
+  -- The most urgent ones whatever their keys.
+  CREATE INDEX kiln_jobs_throttled_order ON kiln_jobs (queue, kind, priority DESC, id, limit_key) WHERE state = 'throttled';
+  CREATE INDEX kiln_jobs_limited ON kiln_jobs (limit_key) WHERE state = 'processing' AND limit_key IS NOT NULL;
+
+  -- A row for each lane of a key. tat is in microseconds; rule_of is the newest job that the rule was seen with.
+  CREATE TABLE kiln_limits (
+    key     TEXT NOT NULL,
+    queue   TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    max     INTEGER NOT NULL,
+    rate    INTEGER NOT NULL,
+    per     INTEGER NOT NULL,
+    burst   INTEGER NOT NULL,
+    tat     INTEGER NOT NULL,
+    rule_of INTEGER NOT NULL,
+    open_at INTEGER,
+    used_at INTEGER NOT NULL,
+    PRIMARY KEY (key, queue, kind)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX kiln_limits_open ON kiln_limits (queue, kind, open_at) WHERE open_at IS NOT NULL;
+  CREATE INDEX kiln_limits_unused ON kiln_limits (used_at) WHERE open_at IS NULL;
+`;
+
 /** Never changed once released; new ones are added at the end. A migration's number is its place, from 1. */
-const MIGRATIONS: readonly Migration[] = [{ name: "spine", sql: SPINE }];
+const MIGRATIONS: readonly Migration[] = [
+  { name: "spine", sql: SPINE },
+  { name: "limits", sql: LIMITS },
+];
 
 const LEDGER = `CREATE TABLE IF NOT EXISTS kiln_migrations
   (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT`;
