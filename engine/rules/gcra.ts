@@ -24,11 +24,17 @@ function tolerance(rate: Rate): number {
 }
 
 /**
- * `tat` as it counts at `now`: not before `now`, for capacity that was not used is lost; and not farther ahead than an
- * admission at `now` could have put it, so that a clock that stepped back blocks a key for at most T.
+ * `tat` not farther ahead than an admission at `now` could have put it: after the clock stepped back, or the rule changed, a
+ * key is blocked for at most T. A store must write this whenever it finds a key closed, or places its lanes: forgotten, the
+ * end of the block would move on with the clock.
  */
+export function clamp(rate: Rate, tat: number, now: number): number {
+  return rate.rate === 0 ? tat : Math.min(tat, now + tolerance(rate) + interval(rate));
+}
+
+/** `tat` as it counts at `now`: not before `now`, for capacity that was not used is lost. */
 function current(rate: Rate, tat: number, now: number): number {
-  return Math.min(Math.max(tat, now), now + tolerance(rate) + interval(rate));
+  return clamp(rate, Math.max(tat, now), now);
 }
 
 /** How many jobs may be admitted at `now`; Infinity without a rate. */
@@ -39,9 +45,10 @@ export function admissible(rate: Rate, tat: number, now: number): number {
   return left < 0 ? 0 : Math.floor(left / interval(rate)) + 1;
 }
 
-/** `tat` after `count` admissions at `now`, which must be admissible. */
+/** `tat` after `count` admissions at `now`, which must be admissible. With none it is clamped. */
 export function admit(rate: Rate, tat: number, now: number, count: number): number {
-  return rate.rate === 0 || count === 0 ? tat : current(rate, tat, now) + count * interval(rate);
+  if (rate.rate === 0 || count === 0) return clamp(rate, tat, now);
+  return current(rate, tat, now) + count * interval(rate);
 }
 
 /** The first instant, not before `now`, at which one job may be admitted. */

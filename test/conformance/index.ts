@@ -18,6 +18,7 @@ import { finishCases } from "./finish.ts";
 import { finishInputCases } from "./finish-input.ts";
 import { insertCases } from "./insert.ts";
 import { inspectCases } from "./inspect.ts";
+import { limitsCases, ratesCases } from "./limits.ts";
 import { maintainCases } from "./maintain.ts";
 import { notifyCases } from "./notify.ts";
 import { orphansCases } from "./orphans.ts";
@@ -41,6 +42,8 @@ const GROUPS: Readonly<Record<string, Group>> = {
   admin: adminCases,
   inspect: inspectCases,
   statistics: statisticsCases,
+  limits: limitsCases,
+  rates: ratesCases,
   notify: notifyCases,
   close: closeCases,
 };

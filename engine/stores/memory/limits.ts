@@ -2,7 +2,7 @@
  * Keys of limits and the lanes of jobs that wait for them. A lane is in one of two heaps of its kind and queue: `closed`,
  * by when it opens, or `open`, by its most urgent job; a lane without jobs, or whose key is full, is in neither.
  */
-import { admit } from "../../rules/gcra.ts";
+import { admit, clamp } from "../../rules/gcra.ts";
 import { allowance, isBeyond, opensAt, sameLimit } from "../../rules/limit.ts";
 import type { JobId, Limit } from "../../store.ts";
 import type { Data, Row } from "./data.ts";
@@ -178,6 +178,7 @@ export function pruneLimits(data: Data, now: number, limit: number): number {
 }
 
 function placeAll(data: Data, key: LimitKey): void {
+  clampKey(data, key);
   for (const lane of key.lanes) {
     unplace(lane);
     place(data, lane);
@@ -186,10 +187,15 @@ function placeAll(data: Data, key: LimitKey): void {
 
 /** `lane` must have jobs and be in no heap. */
 function place(data: Data, lane: LimitLane): void {
+  clampKey(data, lane.key);
   lane.openAt = opensAt(lane.key, data.runtime.now());
   if (lane.openAt === null) return;
   lane.heap = lane.group.closed;
   lane.heap.add(lane);
+}
+
+function clampKey(data: Data, key: LimitKey): void {
+  key.tat = clamp(key.limit, key.tat, data.runtime.now() * 1_000);
 }
 
 function unplace(lane: LimitLane): void {

@@ -87,13 +87,15 @@ export class Admission {
   #limited(queue: string, kind: string, limit: number): Candidate[] {
     const candidates: Candidate[] = [];
     const seen = new Set<string>();
+    // Keys that this claim has used up in other queues still look open in this one.
+    const lanes = limit + [...this.#keys.values()].filter(({ left }) => left === 0).length;
     for (const sql of [OPEN_LONGEST, MOST_URGENT]) {
       const rows = this.#db.all<[string, number, number, number, number, number]>(
         sql,
         queue,
         kind,
         this.#tx.now,
-        limit,
+        lanes,
       );
       for (const [name, ...row] of rows) {
         if (seen.has(name)) continue;

@@ -6,7 +6,7 @@
  */
 
 import { checkLimitQuery } from "../../rules/check.ts";
-import { admit } from "../../rules/gcra.ts";
+import { admit, clamp } from "../../rules/gcra.ts";
 import { isBeyond, type KeyState, opensAt, sameLimit } from "../../rules/limit.ts";
 import { COUNT_CAP } from "../../rules/limits.ts";
 import type { JobId, Limit, LimitQuery, LimitRecord } from "../../store.ts";
@@ -105,9 +105,11 @@ export class Throttling {
     const row = this.#db.get<[...StateRow, ruleOf: JobId]>(KEY, key);
     const newest = this.#newest.get(key) ?? 0;
     const [max, rate, per, burst, tat, ruleOf] = row ?? [...this.#ruleOf(newest), 0, newest];
-    const openAt = waits ? opensAt(keyState(this.#db, key, [max, rate, per, burst, tat]), now) : null;
+    const state = keyState(this.#db, key, [max, rate, per, burst, tat]);
+    const openAt = waits ? opensAt(state, now) : null;
     if (lane) this.#db.run(OPEN_LANE, key, queue, kind, openAt, now);
     else this.#db.run(ADD_LANE, key, queue, kind, max, rate, per, burst, tat, ruleOf, openAt, now);
+    clampKey(this.#db, this.#tx, state);
     if (openAt !== null) waiting.add(queue, openAt - now);
   }
 
@@ -128,10 +130,17 @@ export function addPromoted(db: Connection, tx: Transaction, jobs: readonly Prom
   throttling.end(waiting);
 }
 
+/** Writes only after the clock has stepped back or the rule has changed. */
+function clampKey(db: Connection, tx: Transaction, { limit, tat }: KeyState): void {
+  const clamped = clamp(limit, tat, tx.now * 1_000);
+  if (clamped < tat) db.run("UPDATE kiln_limits SET tat = ?2 WHERE key = ?1", limit.key, clamped);
+}
+
 const WAITING_LANES = `SELECT queue, kind FROM kiln_limits WHERE key = ? AND ${IS_WAITING}`;
 
 /** Every lane of the key that has jobs is moved to when the key opens. */
 function placeLanes(db: Connection, tx: Transaction, key: string, state: KeyState, waiting: Waiting): void {
+  clampKey(db, tx, state);
   const openAt = opensAt(state, tx.now);
   for (const [queue, kind] of db.all<[string, string]>(WAITING_LANES, key)) {
     db.run(OPEN_LANE, key, queue, kind, openAt, tx.now);
