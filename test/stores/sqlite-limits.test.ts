@@ -105,7 +105,13 @@ test("a clock that stepped back blocks a key for one interval, not for the step"
   const time = new VirtualTime();
   const base = time.runtime();
   let step = 0;
-  const runtime = Object.create(base, { now: { value: () => base.now() + step } });
+  const runtime = new Proxy(base, {
+    get: (target, name) => {
+      if (name === "now") return () => target.now() + step;
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
   const store = await openStore(t, { path: fileFor(t), durability: "normal", runtime });
   await register(store, "s1", { deadAfter: 99 * HOUR });
   const limit: Limit = { key: "k", max: 0, rate: 10, per: SECOND, burst: 1 };
@@ -124,7 +130,7 @@ test("a clock that stepped back blocks a key for one interval, not for the step"
   assert.equal((await claim(store)).length, 1, "a step forward adds no more than the burst");
 });
 
-test("two processes share a key", async (t) => {
+test("several connections share a key", async (t) => {
   const path = fileFor(t);
   const time = new VirtualTime();
   const stores = await Promise.all(
