@@ -18,12 +18,13 @@ import { finishCases } from "./finish.ts";
 import { finishInputCases } from "./finish-input.ts";
 import { insertCases } from "./insert.ts";
 import { inspectCases } from "./inspect.ts";
-import { limitsCases, ratesCases } from "./limits.ts";
+import { limitsCases } from "./limits.ts";
 import { maintainCases } from "./maintain.ts";
 import { notifyCases } from "./notify.ts";
 import { orphansCases } from "./orphans.ts";
 import { paramsCases } from "./params.ts";
 import { promoteCases } from "./promote.ts";
+import { ratesCases } from "./rates.ts";
 import { statisticsCases } from "./statistics.ts";
 import type { Group, Harness } from "./support.ts";
 

@@ -114,7 +114,8 @@ function take(db: Connection, tx: Transaction, query: ClaimQuery): ClaimReply {
   if (rows.length > 0) db.run(TAKE, idsOf(rows), tx.now, query.server, query.sequence);
   admission?.end();
   const jobs: ClaimedJob[] = rows.map((row) => toClaimed(row, tx.now, admission?.isRated(row[0]) ?? false));
-  const next = nextChange(db, lanes);
+  // Only what was promoted can have brought new keys, and that was before.
+  const next = opening === null ? nextDue(db, lanes) : nextChange(db, lanes);
   const more =
     promoted.length === PROMOTE_LIMIT ||
     (jobs.length >= query.limit && anyReady(db, lanes)) ||
