@@ -304,11 +304,12 @@ export interface Store {
   orphans(limit: number): Promise<Orphan[]>;
 
   /**
-   * Repairs: moves overdue jobs that no server has asked for to `enqueued` and emits `ready` for their queues. Returns rows
-   * changed; 0 when all is well.
+   * Repairs: moves overdue jobs that no server has asked for to where they wait (`enqueued`, `throttled`), opens keys of
+   * limits that a clock which stepped back would keep closed, and emits `ready` for the queues. Returns rows changed; 0 when
+   * all is well.
    */
   sweep(limit: number): Promise<number>;
-  /** Removes what retention has outlived. Returns rows removed; at `limit` or more there may be more. */
+  /** Removes what retention has outlived, and keys of limits that nobody has used for an hour. Returns rows removed; at `limit` or more there may be more. */
   prune(query: PruneQuery): Promise<number>;
 
   /** Deletes live jobs; running ones are asked to stop. Returns how many it deleted or newly marked. @throws InvalidError */

@@ -1,13 +1,14 @@
 /**
  * Claiming. Finding nothing is one read of 4 statements (with no kinds given, one more for each kind that waits in the
  * queues); it takes no lock and writes nothing. Otherwise one transaction more: 2 or 3 statements for each queue, a few
- * for each kind that has ready jobs when there are several, and one update of the claimed rows.
+ * for each kind that has ready jobs when there are several, and one update of the claimed rows. When a key of limits is
+ * open, besides 2 statements for each kind with open keys, 2 or 3 for each of at most as many of these as jobs are wanted.
  */
 import type { ClaimedJob, ClaimQuery, ClaimReply, JobId } from "../../store.ts";
 import { Admission } from "./admission.ts";
 import type { Connection, Transaction } from "./connection.ts";
 import { lanesOf, mergeLanes } from "./lanes.ts";
-import { addPromoted, nextOpening, type PromotedRow } from "./limits.ts";
+import { addPromoted, type PromotedRow } from "./limits.ts";
 import { FIELDS, type FieldsRow, inOrder, toClaimed } from "./rows.ts";
 import { Waiting } from "./wake.ts";
 
@@ -25,9 +26,11 @@ const READY_KINDS = `SELECT k.value FROM json_each(?2) AS k
   WHERE EXISTS (SELECT 1 FROM kiln_jobs INDEXED BY kiln_jobs_ready
     WHERE state = 'enqueued' AND queue = ?1 AND kind = k.value)`;
 
-const NEXT_DUE = `SELECT min(due) FROM (
+const NEXT = `SELECT min(due), min(opening) FROM (
   SELECT (SELECT run_at FROM kiln_jobs INDEXED BY kiln_jobs_due
-      WHERE state = 'scheduled' AND queue = q.value AND kind = k.value ORDER BY run_at LIMIT 1) AS due
+      WHERE state = 'scheduled' AND queue = q.value AND kind = k.value ORDER BY run_at LIMIT 1) AS due,
+    (SELECT open_at FROM kiln_limits INDEXED BY kiln_limits_open
+      WHERE open_at IS NOT NULL AND queue = q.value AND kind = k.value ORDER BY open_at LIMIT 1) AS opening
     FROM json_each(?1) AS q CROSS JOIN json_each(?2) AS k)`;
 
 const PROMOTE = `UPDATE kiln_jobs SET state = iif(limit_key IS NULL, 'enqueued', 'throttled') WHERE id IN (
@@ -54,7 +57,7 @@ function look(db: Connection, query: ClaimQuery): ClaimReply | null {
   const lanes = queriedLanes(db, query);
   if (lanes === null) return UNKNOWN;
   const now = db.runtime.now();
-  const next = nextChange(db, lanes);
+  const next = earlier(nextOf(db, lanes));
   if (anyReady(db, lanes) || (next !== null && next <= now)) return null;
   return { known: true, jobs: [], nextIn: next === null ? null : next - now };
 }
@@ -89,23 +92,27 @@ function anyReady(db: Connection, { queuesJson, kindsJson }: QueriedLanes): bool
   return db.get(ANY_READY, queuesJson, kindsJson) !== undefined;
 }
 
-/** When the first scheduled job of the lanes is due. */
-function nextDue(db: Connection, { queuesJson, kindsJson }: QueriedLanes): number | null {
-  return db.get<[number | null]>(NEXT_DUE, queuesJson, kindsJson)?.[0] ?? null;
+interface Next {
+  /** When the first scheduled job of the lanes is due. */
+  readonly due: number | null;
+  /** When the first key of limits opens in them. */
+  readonly opening: number | null;
 }
 
-/** When the first scheduled job of the lanes is due, or the first key of limits opens. */
-function nextChange(db: Connection, lanes: QueriedLanes): number | null {
-  const due = nextDue(db, lanes);
-  const opening = nextOpening(db, lanes.queuesJson, lanes.kindsJson);
-  return due === null || opening === null ? (due ?? opening) : Math.min(due, opening);
+function nextOf(db: Connection, { queuesJson, kindsJson }: QueriedLanes): Next {
+  const [due, opening] = db.get<[number | null, number | null]>(NEXT, queuesJson, kindsJson) ?? [null, null];
+  return { due, opening };
 }
+
+const earlier = ({ due, opening }: Next): number | null =>
+  due === null || opening === null ? (due ?? opening) : Math.min(due, opening);
 
 function take(db: Connection, tx: Transaction, query: ClaimQuery): ClaimReply {
   const lanes = queriedLanes(db, query);
   if (lanes === null) return UNKNOWN;
-  const promoted = promote(db, tx, lanes);
-  const opening = nextOpening(db, lanes.queuesJson, lanes.kindsJson);
+  const before = nextOf(db, lanes);
+  const promoted = before.due === null || before.due > tx.now ? [] : promote(db, tx, lanes);
+  const { opening } = promoted.length === 0 ? before : nextOf(db, lanes);
   const admission = opening === null || opening > tx.now ? null : new Admission(db, tx);
   const rows: FieldsRow[] = [];
   for (const queue of lanes.queues) {
@@ -114,8 +121,7 @@ function take(db: Connection, tx: Transaction, query: ClaimQuery): ClaimReply {
   if (rows.length > 0) db.run(TAKE, idsOf(rows), tx.now, query.server, query.sequence);
   admission?.end();
   const jobs: ClaimedJob[] = rows.map((row) => toClaimed(row, tx.now, admission?.isRated(row[0]) ?? false));
-  // Only what was promoted can have brought new keys, and that was before.
-  const next = opening === null ? nextDue(db, lanes) : nextChange(db, lanes);
+  const next = earlier(nextOf(db, lanes));
   const more =
     promoted.length === PROMOTE_LIMIT ||
     (jobs.length >= query.limit && anyReady(db, lanes)) ||
@@ -126,10 +132,8 @@ function take(db: Connection, tx: Transaction, query: ClaimQuery): ClaimReply {
 
 const idsOf = (rows: readonly FieldsRow[]): string => JSON.stringify(rows.map(([id]) => id));
 
-/** The due jobs that it moved to where they wait. */
+/** Moves due jobs to where they wait. Returns them. */
 function promote(db: Connection, tx: Transaction, lanes: QueriedLanes): PromotedRow[] {
-  const due = nextDue(db, lanes);
-  if (due === null || due > tx.now) return [];
   const promoted = db.all<PromotedRow>(PROMOTE, lanes.queuesJson, lanes.kindsJson, tx.now, PROMOTE_LIMIT);
   addPromoted(db, tx, promoted, new Waiting());
   return promoted;

@@ -178,16 +178,6 @@ export function settleKey(db: Connection, tx: Transaction, { limit, active, tat 
   db.run(SETTLE, limit.key, after.tat, tx.now, opensAt(after, tx.now));
 }
 
-const NEXT_OPENING = `SELECT min(opening) FROM (
-  SELECT (SELECT open_at FROM kiln_limits INDEXED BY kiln_limits_open
-      WHERE open_at IS NOT NULL AND queue = q.value AND kind = k.value ORDER BY open_at LIMIT 1) AS opening
-    FROM json_each(?1) AS q CROSS JOIN json_each(?2) AS k)`;
-
-/** When the first lane of these queues and kinds opens; 1 statement. */
-export function nextOpening(db: Connection, queuesJson: string, kindsJson: string): number | null {
-  return db.get<[number | null]>(NEXT_OPENING, queuesJson, kindsJson)?.[0] ?? null;
-}
-
 // ----------------------------------------------------------------------------------------------------------- maintenance
 
 /** A clock that moved less than the monotonic one by more than this has stepped back, milliseconds. */
