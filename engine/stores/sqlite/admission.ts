@@ -106,6 +106,8 @@ export class Admission {
         if (found.length === 0 && key.taken === 0) key.stale = true;
         for (const [id, priority] of found) candidates.push({ id, priority, key });
       }
+      // Those were all the open lanes that there are.
+      if (rows.length < lanes) break;
     }
     return candidates;
   }
