@@ -29,6 +29,7 @@ async function callEverything(store: SqliteStore, time: VirtualTime): Promise<vo
     const [first, ...others] = jobs.map((job) => outcome(job, "succeeded"));
     assert.ok(first);
     await store.setParams(first, { a: "1" });
+    await store.writeConsole(first, { lines: ["a"], progress: 1 });
     await store.finish("s1", [{ ...first, output: "1", reason: "done" }, ...others]);
   }
   await store.finish("s1", [outcome(await running(store), "scheduled", { delay: HOUR, reason: "retry" })]);
@@ -42,6 +43,7 @@ async function callEverything(store: SqliteStore, time: VirtualTime): Promise<vo
   await store.pauseQueue("default");
   await store.resumeQueue("default");
   await store.job(1);
+  await store.consoleLines({ id: 1 });
   await store.counts();
   await store.series({ from: new Date(0), to: new Date(time.now), step: HOUR });
   await store.servers();
