@@ -22,6 +22,7 @@ export { type Backoff, constant, defaultBackoff, delays, exponential, snooze } f
 export {
   Client,
   type ClientOptions,
+  type ConsoleOptions,
   type EnqueueInterceptor,
   type EnqueueOptions,
   type JobSelection,
