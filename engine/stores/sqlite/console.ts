@@ -32,8 +32,16 @@ export async function consoleLines(db: Connection, query: ConsoleQuery): Promise
   return rows.map(([seq, attempt, at, text]) => ({ seq, attempt, at: new Date(at), text }));
 }
 
-/** Removes what the jobs that `ids` selects, with parameters `params`, have reported. 2 statements. */
-export function removeConsoles(db: Connection, ids: string, ...params: readonly number[]): void {
-  db.run(`DELETE FROM kiln_console WHERE job IN (${ids})`, ...params);
+/** Lines that one transaction removes: a job of many attempts may have a hundred thousand. */
+const LINES_CHUNK = 5_000;
+
+/**
+ * Removes what the jobs that `ids` selects, with parameters `params`, have reported. False = not all of it yet; call it
+ * again, in another transaction. 2 statements.
+ */
+export function removeConsoles(db: Connection, ids: string, ...params: readonly number[]): boolean {
+  const lines = `SELECT job, seq FROM kiln_console WHERE job IN (${ids}) LIMIT ${LINES_CHUNK}`;
+  if (db.run(`DELETE FROM kiln_console WHERE (job, seq) IN (${lines})`, ...params) === LINES_CHUNK) return false;
   db.run(`DELETE FROM kiln_progress WHERE job IN (${ids})`, ...params);
+  return true;
 }

@@ -53,7 +53,10 @@ function archived(state: (typeof ARCHIVED_STATES)[number]): Outlived {
   return { key: "id", from, order: "finalized_at, id" };
 }
 
-/** 1 statement for each kind of row when nothing is to be removed, else 2 for each 1,000 rows, 4 when they are jobs. */
+/**
+ * 1 statement for each kind of row when nothing is to be removed, else 2 for each 1,000 rows; of jobs 4, and 2 more for
+ * each 5,000 of their lines.
+ */
 export async function prune(db: Connection, query: PruneQuery): Promise<number> {
   let removed = 0;
   for (const state of [...ARCHIVED_STATES, "failed"] as const) {
@@ -68,14 +71,19 @@ function removeOutlived(db: Connection, { key, from, order }: Outlived, age: num
   const [table] = from.split(" ", 1);
   const isJobs = table === "kiln_jobs" || table === "kiln_archive";
   const any = `SELECT 1 FROM ${from} LIMIT 1`;
-  const remove = `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${from} ORDER BY ${order} LIMIT ?3)`;
+  const outlived = `SELECT ${key} FROM ${from} ORDER BY ${order} LIMIT ?3`;
+  const remove = `DELETE FROM ${table} WHERE (${key}) IN (${outlived})`;
   return inChunks(db, limit, async (rows) => {
     const found = await db.read(() => db.get(any, db.runtime.now(), age) !== undefined);
     if (!found) return 0;
-    return db.write((tx) => {
-      if (isJobs) removeConsoles(db, `SELECT ${key} FROM ${from} ORDER BY ${order} LIMIT ?3`, tx.now, age, rows);
-      return db.run(remove, tx.now, age, rows);
-    });
+    for (;;) {
+      const removed = await db.write((tx) => {
+        const bare = !isJobs || removeConsoles(db, outlived, tx.now, age, rows);
+        return bare ? db.run(remove, tx.now, age, rows) : null;
+      });
+      if (removed !== null) return removed;
+      await db.runtime.turn();
+    }
   });
 }
 
