@@ -4,11 +4,12 @@ import { type EnqueueOptions, newJob, newJobs } from "./enqueue.ts";
 import { InvalidError, StoreError } from "./errors.ts";
 import type { JobDefinition, JobSpec } from "./job.ts";
 import { Problems, readInteger, readName } from "./problems.ts";
-import { KIND, LONGEST_DURATION, PAGE, QUEUE } from "./rules/limits.ts";
+import { CONSOLE, KIND, LONGEST_DURATION, PAGE, QUEUE } from "./rules/limits.ts";
 import { shown } from "./rules/text.ts";
 import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import {
+  type ConsoleLine,
   type Counts,
   type InsertedJob,
   JOB_STATES,
@@ -50,6 +51,13 @@ export interface SeriesOptions {
   readonly to: Date;
   /** Width of a bucket: whole minutes, for example `"1h"`. */
   readonly step: Duration;
+}
+
+export interface ConsoleOptions {
+  /** Only lines after the one of this `seq`. Default: from the first. */
+  readonly after?: number;
+  /** 1 to 500, default 100. */
+  readonly limit?: number;
 }
 
 export interface JobViewPage {
@@ -120,6 +128,19 @@ export class Client {
     problems.end("can't get the job");
     const record = await this.#store.job(id);
     return record && viewJob(record);
+  }
+
+  /**
+   * What a job's attempts have logged, oldest first, until the job is pruned; nothing for an unknown job. To follow a running
+   * job, ask again with `after`.
+   */
+  async console(id: JobId, options: ConsoleOptions = {}): Promise<ConsoleLine[]> {
+    const check = new Checker("can't read the console", options, ["after", "limit"]);
+    readInteger(check.problems, "id", id, IDS);
+    const after = check.integer("after", { min: 0, max: Number.MAX_SAFE_INTEGER, default: 0 });
+    const limit = check.integer("limit", { min: 1, max: CONSOLE.page.max, default: CONSOLE.page.default });
+    check.end();
+    return this.#store.consoleLines({ id, after, limit });
   }
 
   /**

@@ -22,6 +22,7 @@ export { type Backoff, constant, defaultBackoff, delays, exponential, snooze } f
 export {
   Client,
   type ClientOptions,
+  type ConsoleOptions,
   type EnqueueInterceptor,
   type EnqueueOptions,
   type JobSelection,
@@ -71,6 +72,9 @@ export {
   type ClaimedJob,
   type ClaimQuery,
   type ClaimReply,
+  type ConsoleEntry,
+  type ConsoleLine,
+  type ConsoleQuery,
   type Counts,
   type FinishResult,
   type HistoryEntry,

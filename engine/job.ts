@@ -82,6 +82,17 @@ export interface Job<Args = unknown> {
    * @throws ClaimLostError when this attempt no longer holds the job; InvalidError when the value is not JSON
    */
   setParam(key: string, value: unknown): Promise<void>;
+  /**
+   * Adds a line to the job's console, which `Client.console` shows, and is a sign of life. One newline at its end is dropped,
+   * and it is cut to 4 KiB. An attempt may log 1,000 lines; then one says that the rest is missing. Waits for nothing and
+   * never throws: lines are written within a quarter of a second and before the job ends, and dropped while the store fails.
+   */
+  log(message: string): void;
+  /**
+   * Says how far the job is, in percent; less than 0 counts as 0, more than 100 as 100, and NaN is ignored. Shown as
+   * `JobView.progress`. Written like a line, and a sign of life too.
+   */
+  progress(percent: number): void;
   /** Says that the handler is alive: starts `stallTimeout` anew. */
   heartbeat(): void;
 }

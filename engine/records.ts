@@ -86,6 +86,18 @@ export interface JobRecord extends JobFields {
   /** Oldest first, the latest 16. */
   readonly history: readonly HistoryEntry[];
   readonly output: JsonText | null;
+  /** Percent, 0 to 100: what an attempt reported last, also after the job has ended or was requeued. Null = nothing yet. */
+  readonly progress: number | null;
+}
+
+/** A line that an attempt has logged. */
+export interface ConsoleLine {
+  /** At least 1; grows within the job, also from attempt to attempt. */
+  readonly seq: number;
+  readonly attempt: number;
+  /** When the store got it. */
+  readonly at: Date;
+  readonly text: string;
 }
 
 export interface ServerInfo {

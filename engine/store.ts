@@ -15,6 +15,7 @@
  */
 import type {
   ClaimedJob,
+  ConsoleLine,
   Counts,
   JobId,
   JobRecord,
@@ -109,6 +110,24 @@ export type FinishResult =
   | { readonly status: "busy" }
   /** Can never be stored as it is, for example because its output is not JSON. Nothing was changed. */
   | { readonly status: "rejected"; readonly rule: string };
+
+// --------------------------------------------------------------------------------------------------- console
+
+/** What a running job reports of itself. */
+export interface ConsoleEntry {
+  /** Oldest first; each at most 4 KiB, without NUL and without lone surrogates. */
+  readonly lines: readonly string[];
+  /** Percent, 0 to 100; null = unchanged. */
+  readonly progress: number | null;
+}
+
+export interface ConsoleQuery {
+  readonly id: JobId;
+  /** Only lines with a greater `seq`; at least 0, default 0. */
+  readonly after?: number;
+  /** 1 to 500, default 100. */
+  readonly limit?: number;
+}
 
 // ------------------------------------------------------------------------------------------------ coordinate
 
@@ -270,6 +289,13 @@ export interface Store {
   /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON. */
   setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void>;
 
+  /**
+   * Adds lines to a running job's console, and sets its progress. Kept until the job is pruned. Not safe to send again: the
+   * lines would be there twice. @throws ClaimLostError, also for an empty entry; InvalidError naming `lines[position]` or
+   * `progress`
+   */
+  writeConsole(ref: JobRef, entry: ConsoleEntry): Promise<void>;
+
   /** Makes the server known, as alive from now. @throws ConflictError while the id is registered, dead or alive. */
   register(server: ServerInfo): Promise<void>;
   /** Says that the server is alive. An update, never an insert: it can't bring back a server that was declared dead. */
@@ -307,6 +333,8 @@ export interface Store {
   resumeQueue(queue: string): Promise<void>;
 
   job(id: JobId): Promise<JobRecord | null>;
+  /** Lines in order of `seq`, of all attempts. None for an unknown job. @throws InvalidError for a bad `after` or limit. */
+  consoleLines(query: ConsoleQuery): Promise<ConsoleLine[]>;
   /** @throws InvalidError for a bad state, limit or cursor. */
   jobs(query: JobQuery): Promise<JobPage>;
   counts(): Promise<Counts>;

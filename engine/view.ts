@@ -30,6 +30,8 @@ export interface JobView {
   readonly params: Readonly<Record<string, unknown>>;
   /** What the handler returned; undefined when it returned nothing or has not succeeded. */
   readonly output: unknown;
+  /** Percent, 0 to 100: what an attempt reported last. Null = nothing yet. */
+  readonly progress: number | null;
   /** Id of the server that claimed it last. */
   readonly server: string | null;
   /** It was deleted while it ran and has been asked to stop. */

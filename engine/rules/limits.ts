@@ -13,6 +13,9 @@ export const REASON_MAX_BYTES = 256;
 export const ERROR_MAX_BYTES = 2 * 1024;
 export const TRACE_MAX_BYTES = 8 * 1024;
 export const HISTORY_MAX_ENTRIES = 16;
+/** Of a job's console: lines of one attempt (then one more says that the rest is missing), and lines in one page. */
+export const CONSOLE = { maxLines: 1_000, lineMaxBytes: 4 * 1024, page: { default: 100, max: 500 } } as const;
+export const PROGRESS = { min: 0, max: 100 } as const;
 /** Counts of live jobs stop here. */
 export const COUNT_CAP = 100_000;
 export const PAGE = { default: 20, max: 500 } as const;

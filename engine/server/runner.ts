@@ -43,6 +43,8 @@ export class Runner {
     const end = await attempt.run();
     this.#observe(job, end, runtime.monotonic() - started);
     if (attempt.abandoned) this.#abandoned(job);
+    // While the claim still holds the job: after the outcome the store would refuse it.
+    if (attempt.console !== null) await attempt.console.close();
     if (end.type === "threw" && end.abortedBy instanceof FencedError) {
       // Who holds the job is for the store to say: it is rescued, or the next heartbeat shows that it is still ours and
       // hands it back as lost.

@@ -6,6 +6,7 @@ import { decodeJson, encodeJson } from "../json.ts";
 import type { Logger } from "../logger.ts";
 import type { Runtime } from "../runtime.ts";
 import type { ClaimedJob, JsonText, Store } from "../store.ts";
+import type { JobConsole } from "./console.ts";
 
 export interface RunningJobDeps {
   readonly runtime: Runtime;
@@ -13,6 +14,8 @@ export interface RunningJobDeps {
   readonly signal: AbortSignal;
   /** The handler showed a sign of life. */
   readonly onSign: () => void;
+  /** Null once the attempt has ended. */
+  readonly console: () => JobConsole | null;
 }
 
 const DEADLINE = 15_000;
@@ -34,6 +37,14 @@ export function runningJob(claimed: ClaimedJob, args: unknown, deps: RunningJobD
       const json = encodeJson(value, "can't save the checkpoint", `params.${key}`);
       await saveParam(claimed, key, json, deps);
       params.set(key, json);
+    },
+    log(message) {
+      deps.onSign();
+      deps.console()?.log(message);
+    },
+    progress(percent) {
+      deps.onSign();
+      deps.console()?.progress(percent);
     },
     heartbeat: deps.onSign,
   };

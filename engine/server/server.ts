@@ -14,6 +14,7 @@ import { Attempts } from "./attempts.ts";
 import { Claimer } from "./claimer.ts";
 import { Completer } from "./completer.ts";
 import { type ResolvedConfig, resolveConfig, type ServerConfig } from "./config.ts";
+import { CONSOLE_DEADLINE } from "./console.ts";
 import { EVENT_BUFFER, Events, type ServerEvent } from "./events.ts";
 import { Faults } from "./faults.ts";
 import { type Health, healthOf } from "./health.ts";
@@ -105,8 +106,10 @@ export class Server {
     const idle = Promise.all([claiming.idle(), ...this.#claimers.map((claimer) => claimer.idle())]);
     if (!(await settlesWithin(runtime, this.#config.shutdownTimeout, idle))) {
       for (const attempt of this.#attempts) attempt.abort(new ShutdownError("the server is stopping"));
-      // Whoever ignores the signal is abandoned after killGrace; only results that can't be stored take longer.
-      await settlesWithin(runtime, this.#config.killGrace + this.#config.heartbeatInterval, idle);
+      // Whoever ignores the signal is abandoned after killGrace, and what it has logged is stored before its result; only
+      // results that can't be stored take longer.
+      const { killGrace, heartbeatInterval } = this.#config;
+      await settlesWithin(runtime, killGrace + CONSOLE_DEADLINE + heartbeatInterval, idle);
     }
     await this.#completer.drain(DRAIN_DEADLINE);
     await idle;
@@ -234,7 +237,7 @@ export class Server {
     const client = this.#config.client ?? new Client(store, { runtime });
     return new Runner({
       config: this.#config,
-      attempt: { runtime, store, client, logger, interceptors, killGrace, timeout },
+      attempt: { runtime, store, client, logger, faults: this.#faults, interceptors, killGrace, timeout },
       attempts: this.#attempts,
       completer: this.#completer,
       heartbeat: this.#heartbeat,

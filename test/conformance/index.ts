@@ -13,6 +13,7 @@ import { describe, test } from "node:test";
 import { adminCases } from "./admin.ts";
 import { claimCases } from "./claim.ts";
 import { closeCases } from "./close.ts";
+import { consoleCases } from "./console.ts";
 import { coordinateCases } from "./coordinate.ts";
 import { finishCases } from "./finish.ts";
 import { finishInputCases } from "./finish-input.ts";
@@ -35,6 +36,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   finish: finishCases,
   "finish input": finishInputCases,
   params: paramsCases,
+  console: consoleCases,
   coordinate: coordinateCases,
   orphans: orphansCases,
   maintain: maintainCases,

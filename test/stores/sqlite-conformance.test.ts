@@ -104,6 +104,16 @@ const steps: fc.Arbitrary<Step>[] = [
     const ref = claimed.at(-1 - at);
     if (ref) await store.setParams(ref, { [`k${at % 3}`]: `${at}` });
   }),
+  step("writeConsole", fc.record({ index, lines: fc.nat(3), progress: fc.constantFrom(null, 0, 50) }), (entry) => {
+    const lines = Array.from({ length: entry.lines }, (_, n) => `line ${n}`);
+    return async (store, claimed) => {
+      const ref = claimed.at(-1 - entry.index);
+      if (ref) await store.writeConsole(ref, { lines, progress: entry.progress });
+    };
+  }),
+  step("consoleLines", fc.record({ id: fc.integer({ min: 1, max: 30 }), after: fc.nat(3) }), (query) => (store) => {
+    return store.consoleLines(query);
+  }),
   step(
     "register",
     server,

@@ -12,7 +12,7 @@ import {
 import type { Decoded } from "../../engine/json.ts";
 import type { Logger } from "../../engine/logger.ts";
 import { type Backoff, constant, delays, exponential, snooze } from "../../engine/retry.ts";
-import type { InsertedJob, JobId } from "../../engine/store.ts";
+import type { ConsoleLine, InsertedJob, JobId } from "../../engine/store.ts";
 
 /** Compiles only if both types are the same. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
@@ -75,7 +75,13 @@ handlers.push(counted.handler(({ args }) => args.id));
 
 // Without args.
 const cleanup = defineJob("cleanup");
-handlers.push(cleanup.handler(({ attempt }) => attempt));
+handlers.push(
+  cleanup.handler((job) => {
+    same<ReturnType<typeof job.log>, void>(true);
+    job.log("begun");
+    job.progress(5);
+  }),
+);
 
 export async function enqueue(): Promise<void> {
   const id = await client.enqueue(order, { id: 7, at: "2026-01-01" });
@@ -103,6 +109,9 @@ export async function look(): Promise<void> {
   await client.delete(1);
   await client.delete([1, 2]);
   await client.requeue({ state: "failed", kind: "order" });
+  same<JobView["progress"], number | null>(true);
+  const lines = await client.console(1, { after: 5, limit: 500 });
+  same<(typeof lines)[number], ConsoleLine>(true);
   await client.series({ from: new Date(0), to: new Date(1), step: "1h" });
 }
 

@@ -5,6 +5,7 @@ import type { Runtime } from "../../runtime.ts";
 import {
   ARCHIVED_STATES,
   type ArchivedState,
+  type ConsoleLine,
   type HistoryEntry,
   JOB_STATES,
   type JobFields,
@@ -46,6 +47,9 @@ export interface Row extends Placed {
   params: Readonly<Record<string, JsonText>>;
   history: readonly HistoryEntry[];
   output: JsonText | null;
+  progress: number | null;
+  /** Null until something is logged. */
+  console: ConsoleLine[] | null;
 }
 
 /** The waiting jobs of one kind in one queue. */

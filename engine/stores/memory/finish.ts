@@ -30,7 +30,7 @@ function apply(data: Data, row: Row, outcome: Outcome, server: string, now: numb
 }
 
 /** The job if it is processing under this claim. */
-function heldRow(data: Data, ref: JobRef): Row | null {
+export function heldRow(data: Data, ref: JobRef): Row | null {
   const row = data.jobs.get(ref.id);
   if (row?.state !== "processing") return null;
   return row.claim === ref.claim || data.runtime.buggify("store.no-claim-check") ? row : null;

@@ -6,6 +6,9 @@ import type {
   BeatReply,
   ClaimQuery,
   ClaimReply,
+  ConsoleEntry,
+  ConsoleLine,
+  ConsoleQuery,
   Counts,
   FinishResult,
   InsertedJob,
@@ -33,6 +36,7 @@ import type {
 } from "../../store.ts";
 import * as admin from "./admin.ts";
 import { claim } from "./claim.ts";
+import * as jobConsole from "./console.ts";
 import * as coordinate from "./coordinate.ts";
 import { type Data, emptyData } from "./data.ts";
 import * as finishing from "./finish.ts";
@@ -88,6 +92,10 @@ export class MemoryStore implements Store {
     finishing.setParams(this.#open, ref, params);
   }
 
+  async writeConsole(ref: JobRef, entry: ConsoleEntry): Promise<void> {
+    jobConsole.writeConsole(this.#open, ref, entry);
+  }
+
   async register(server: ServerInfo): Promise<void> {
     coordinate.register(this.#open, server);
   }
@@ -138,6 +146,10 @@ export class MemoryStore implements Store {
 
   async job(id: JobId): Promise<JobRecord | null> {
     return inspect.job(this.#open, id);
+  }
+
+  async consoleLines(query: ConsoleQuery): Promise<ConsoleLine[]> {
+    return jobConsole.consoleLines(this.#open, query);
   }
 
   async jobs(query: JobQuery): Promise<JobPage> {

@@ -41,6 +41,8 @@ function newRow(job: NewJob, id: number, now: number): Row {
     params: NO_PARAMS,
     history: [],
     output: null,
+    progress: null,
+    console: null,
   };
 }
 

@@ -31,6 +31,7 @@ function toRecord(row: Row): JobRecord {
     cancelRequested: row.cancelRequested,
     history: row.history.map((entry) => ({ ...entry, at: new Date(entry.at) })),
     output: row.output,
+    progress: row.progress,
   };
 }
 

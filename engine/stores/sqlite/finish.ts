@@ -57,7 +57,7 @@ function heldJobs(db: Connection, refs: readonly JobRef[]): Map<JobId, HeldJob> 
   );
 }
 
-function holds(db: Connection, claim: number, ref: JobRef): boolean {
+export function holds(db: Connection, claim: number, ref: JobRef): boolean {
   return claim === ref.claim || db.runtime.buggify("store.no-claim-check");
 }
 

@@ -5,6 +5,9 @@ import type {
   BeatReply,
   ClaimQuery,
   ClaimReply,
+  ConsoleEntry,
+  ConsoleLine,
+  ConsoleQuery,
   Counts,
   FinishResult,
   InsertedJob,
@@ -34,6 +37,7 @@ import { Checker } from "../../validate.ts";
 import * as admin from "./admin.ts";
 import { claim } from "./claim.ts";
 import { Connection, checkFile, type Durability, IN_MEMORY } from "./connection.ts";
+import * as jobConsole from "./console.ts";
 import * as coordinate from "./coordinate.ts";
 import * as finishing from "./finish.ts";
 import { insert } from "./insert.ts";
@@ -117,6 +121,10 @@ export class SqliteStore implements Store {
     return finishing.setParams(this.#db, ref, params);
   }
 
+  writeConsole(ref: JobRef, entry: ConsoleEntry): Promise<void> {
+    return jobConsole.writeConsole(this.#db, ref, entry);
+  }
+
   register(server: ServerInfo): Promise<void> {
     return coordinate.register(this.#db, server);
   }
@@ -167,6 +175,10 @@ export class SqliteStore implements Store {
 
   job(id: JobId): Promise<JobRecord | null> {
     return inspect.job(this.#db, id);
+  }
+
+  consoleLines(query: ConsoleQuery): Promise<ConsoleLine[]> {
+    return jobConsole.consoleLines(this.#db, query);
   }
 
   jobs(query: JobQuery): Promise<JobPage> {

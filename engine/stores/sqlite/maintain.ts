@@ -1,6 +1,7 @@
 /** Repairs and removal, in transactions of up to 1,000 rows. Each begins with a read and writes only if there is reason to. */
 import { ARCHIVED_STATES, type PruneQuery } from "../../store.ts";
 import type { Connection } from "./connection.ts";
+import { removeConsoles } from "./console.ts";
 import { Waiting } from "./wake.ts";
 
 const CHUNK = 1_000;
@@ -52,7 +53,10 @@ function archived(state: (typeof ARCHIVED_STATES)[number]): Outlived {
   return { key: "id", from, order: "finalized_at, id" };
 }
 
-/** 1 statement for each kind of row when nothing is to be removed, else 2 for each 1,000 rows. */
+/**
+ * 1 statement for each kind of row when nothing is to be removed, else 2 for each 1,000 rows; of jobs 4, and 2 more for
+ * each 5,000 of their lines.
+ */
 export async function prune(db: Connection, query: PruneQuery): Promise<number> {
   let removed = 0;
   for (const state of [...ARCHIVED_STATES, "failed"] as const) {
@@ -65,11 +69,21 @@ export async function prune(db: Connection, query: PruneQuery): Promise<number> 
 
 function removeOutlived(db: Connection, { key, from, order }: Outlived, age: number, limit: number): Promise<number> {
   const [table] = from.split(" ", 1);
+  const isJobs = table === "kiln_jobs" || table === "kiln_archive";
   const any = `SELECT 1 FROM ${from} LIMIT 1`;
-  const remove = `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${from} ORDER BY ${order} LIMIT ?3)`;
+  const outlived = `SELECT ${key} FROM ${from} ORDER BY ${order} LIMIT ?3`;
+  const remove = `DELETE FROM ${table} WHERE (${key}) IN (${outlived})`;
   return inChunks(db, limit, async (rows) => {
     const found = await db.read(() => db.get(any, db.runtime.now(), age) !== undefined);
-    return found ? db.write((tx) => db.run(remove, tx.now, age, rows)) : 0;
+    if (!found) return 0;
+    for (;;) {
+      const removed = await db.write((tx) => {
+        const bare = !isJobs || removeConsoles(db, outlived, tx.now, age, rows);
+        return bare ? db.run(remove, tx.now, age, rows) : null;
+      });
+      if (removed !== null) return removed;
+      await db.runtime.turn();
+    }
   });
 }
 

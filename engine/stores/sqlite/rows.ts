@@ -35,12 +35,14 @@ type RecordRow = readonly [
   cancelRequested: number,
   history: string | null,
   output: JsonText | null,
+  progress: number | null,
 ];
 
 const FIELD_COUNT = 17;
+const PROGRESS = "(SELECT percent FROM kiln_progress WHERE job = id)";
 const RECORD_OF = {
-  kiln_jobs: `${FIELDS}, state, finalized_at, server, cancel_requested, history, NULL`,
-  kiln_archive: `${FIELDS}, state, finalized_at, server, 0, history, output`,
+  kiln_jobs: `${FIELDS}, state, finalized_at, server, cancel_requested, history, NULL, ${PROGRESS}`,
+  kiln_archive: `${FIELDS}, state, finalized_at, server, 0, history, output, ${PROGRESS}`,
 } as const;
 
 export type JobTable = keyof typeof RECORD_OF;
@@ -83,13 +85,14 @@ export function toClaimed(row: FieldsRow, now: number): ClaimedJob {
 }
 
 function toRecord(row: RecordRow): JobRecord {
-  const [state, finalizedAt, server, cancelRequested, history, output] = row.slice(FIELD_COUNT) as [
+  const [state, finalizedAt, server, cancelRequested, history, output, progress] = row.slice(FIELD_COUNT) as [
     JobState,
     number | null,
     string | null,
     number,
     string | null,
     JsonText | null,
+    number | null,
   ];
   return {
     ...toFields(row as unknown as FieldsRow),
@@ -100,6 +103,7 @@ function toRecord(row: RecordRow): JobRecord {
     cancelRequested: cancelRequested === 1,
     history: history === null ? [] : decodeHistory(history),
     output,
+    progress,
   };
 }
 

@@ -123,8 +123,24 @@ const SPINE = `
   CREATE TABLE kiln_paused_queues (queue TEXT PRIMARY KEY, paused_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `;
 
+/** Beside the jobs' rows, so that a job that never reports anything is as it was, and none is rewritten for a report. */
+const CONSOLE = `
+  CREATE TABLE kiln_console (
+    job     INTEGER NOT NULL,
+    seq     INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    text    TEXT NOT NULL,
+    PRIMARY KEY (job, seq)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE kiln_progress (job INTEGER PRIMARY KEY, percent REAL NOT NULL) STRICT;
+`;
+
 /** Never changed once released; new ones are added at the end. A migration's number is its place, from 1. */
-const MIGRATIONS: readonly Migration[] = [{ name: "spine", sql: SPINE }];
+const MIGRATIONS: readonly Migration[] = [
+  { name: "spine", sql: SPINE },
+  { name: "console", sql: CONSOLE },
+];
 
 const LEDGER = `CREATE TABLE IF NOT EXISTS kiln_migrations
   (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT`;
