@@ -119,14 +119,17 @@ function prepare(
   const title = readTitle(place, check, definition, args);
   const job: NewJob = {
     ...{ kind, queue, priority, maxAttempts, args: json ?? "", title },
-    ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {} },
+    ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {}, recurringId: null },
   };
   const pending = json !== null && schema !== null ? checkArgs(problems, field, schema, json) : undefined;
   return { job: check === null ? job : { ...job, ...readOptions(check, general) }, pending: pending ?? undefined };
 }
 
 /** What the options say; what they leave out is as in `general`. */
-function readOptions(check: OptionsChecker, general: ResolvedJobOptions): Omit<NewJob, "kind" | "args" | "title"> {
+function readOptions(
+  check: OptionsChecker,
+  general: ResolvedJobOptions,
+): Omit<NewJob, "kind" | "args" | "title" | "recurringId"> {
   if (check.has("delay") && check.has("runAt")) check.refuse("runAt", "can't be given together with delay");
   return {
     queue: check.name("queue", QUEUE, QUEUE_RULE, { default: general.queue }),

@@ -26,6 +26,8 @@ export interface JobView {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  /** The recurring job that it is a run of. */
+  readonly recurringId: string | null;
   /** Checkpoints that its attempts saved. */
   readonly params: Readonly<Record<string, unknown>>;
   /** What the handler returned; undefined when it returned nothing or has not succeeded. */

@@ -23,6 +23,7 @@ import { notifyCases } from "./notify.ts";
 import { orphansCases } from "./orphans.ts";
 import { paramsCases } from "./params.ts";
 import { promoteCases } from "./promote.ts";
+import { recurringCases } from "./recurring.ts";
 import { statisticsCases } from "./statistics.ts";
 import type { Group, Harness } from "./support.ts";
 
@@ -37,6 +38,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   params: paramsCases,
   coordinate: coordinateCases,
   orphans: orphansCases,
+  recurring: recurringCases,
   maintain: maintainCases,
   admin: adminCases,
   inspect: inspectCases,

@@ -187,7 +187,10 @@ function assertMigratedOnce(t: TestContext, path: string): void {
       .prepare("SELECT number, name FROM kiln_migrations")
       .all()
       .map((row) => ({ ...row })),
-    [{ number: 1, name: "spine" }],
+    [
+      { number: 1, name: "spine" },
+      { number: 2, name: "recurring" },
+    ],
   );
 }
 
