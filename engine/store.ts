@@ -259,6 +259,8 @@ export type StoreEvent =
   | { readonly type: "disconnected" }
   /** Jobs of `queue` (null = any) are ready, or become ready in `delay` milliseconds. */
   | { readonly type: "ready"; readonly queue: string | null; readonly delay: number }
+  /** A recurring job was set: it may be due sooner than was known. */
+  | { readonly type: "recurring" }
   /** A running job was asked to stop. */
   | { readonly type: "cancel"; readonly id: JobId }
   /** A queue was paused or resumed. */
@@ -328,7 +330,7 @@ export interface Store {
 
   /**
    * Writes a recurring job if its row still has the version that it was read with. An update leaves `lastRunAt` and
-   * `lastJobId`. Returns the new version.
+   * `lastJobId`. Returns the new version. Emits `recurring`.
    * @throws ConflictError when there is another version, for version 0 any; InvalidError
    */
   putRecurring(recurring: PutRecurring): Promise<number>;

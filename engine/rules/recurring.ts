@@ -1,15 +1,52 @@
 /** What every store has to agree on about recurring jobs. */
 import { ConflictError, NotFoundError } from "../errors.ts";
 import { Problems } from "../problems.ts";
-import type { FireRecurring, NewJob, PutRecurring, RecurringTemplate } from "../store.ts";
+import type {
+  FireRecurring,
+  JobFields,
+  NewJob,
+  PutRecurring,
+  RecurringDefinition,
+  RecurringTemplate,
+} from "../store.ts";
 import { checkNewJobs } from "./check.ts";
 import { RECURRING } from "./limits.ts";
-import { MISFIRES } from "./misfire.ts";
+import { type FiringOccurrence, MISFIRES } from "./misfire.ts";
 import { CLEAN_RULE, INSTANT_RULE, isClean, isInstant, isName, RECURRING_RULE } from "./values.ts";
+
+/** What jobs that are to be like `job` have in common with it. */
+export function templateOf(job: NewJob): RecurringTemplate {
+  const { delay: _delay, runAt: _runAt, deadline: _deadline, recurringId: _id, ...template } = job;
+  return template;
+}
 
 /** One job of a template. */
 export function templateJob(template: RecurringTemplate, recurringId: string, runAt: Date | null): NewJob {
   return { ...template, delay: 0, runAt, deadline: null, recurringId };
+}
+
+const OCCURRENCE = "kiln.occurrence";
+const SKIPPED = "kiln.skipped";
+
+/** The run for an occurrence, which its meta tells: `kiln.occurrence` as ISO 8601 in UTC, and `kiln.skipped`. */
+export function occurrenceJob({ id, template }: RecurringDefinition, { at, skipped }: FiringOccurrence): NewJob {
+  const runAt = new Date(at);
+  const job = templateJob(template, id, runAt);
+  return { ...job, meta: { ...job.meta, [OCCURRENCE]: runAt.toISOString(), [SKIPPED]: String(skipped) } };
+}
+
+/** Which occurrence a job is the run for; null when it is none of a recurring job, or was triggered. */
+export function occurrenceOf({ recurringId, meta }: Pick<JobFields, "recurringId" | "meta">): Occurrence | null {
+  const at = Date.parse(meta[OCCURRENCE] ?? "");
+  if (recurringId === null || Number.isNaN(at)) return null;
+  return { at: new Date(at), skipped: Number(meta[SKIPPED] ?? 0) };
+}
+
+export interface Occurrence {
+  /** When it was due. */
+  readonly at: Date;
+  /** Occurrences before it that were missed and did not run; counted up to 1,000. */
+  readonly skipped: number;
 }
 
 /** Whether the cron expression and the time zone mean anything is for the caller to know. @throws InvalidError */

@@ -295,6 +295,14 @@ export const recurringCases: Group = {
     await subscriber.stop();
   },
 
+  async PutWakes(harness) {
+    const { store } = harness;
+    const subscriber = await subscribe(harness);
+    await put(store);
+    await subscriber.next(({ type }) => type === "recurring");
+    await subscriber.stop();
+  },
+
   /** Without overlap the last job must have ended, whichever way, before there is another one. */
   async FireOverlap({ store }) {
     await register(store);

@@ -19,6 +19,7 @@ export function putRecurring(data: Data, put: PutRecurring): number {
       ...{ createdAt: row?.createdAt ?? now, updatedAt: now },
     }),
   );
+  data.wake.emit({ type: "recurring" });
   return data.lastVersion;
 }
 

@@ -68,6 +68,7 @@ export async function putRecurring(db: Connection, put: PutRecurring): Promise<n
       template,
       tx.now,
     );
+    tx.emit({ type: "recurring" });
     return version;
   });
 }
