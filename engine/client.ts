@@ -4,7 +4,7 @@ import { type EnqueueOptions, newJob, newJobs } from "./enqueue.ts";
 import { InvalidError, StoreError } from "./errors.ts";
 import type { JobDefinition, JobSpec, RecurringSpec } from "./job.ts";
 import { Problems, readInteger, readName } from "./problems.ts";
-import type { RecurringOptions, RecurringView } from "./recurring.ts";
+import type { RecurringOptions } from "./recurring.ts";
 import * as recurring from "./recurring.ts";
 import { KIND, LONGEST_DURATION, PAGE, QUEUE } from "./rules/limits.ts";
 import { shown } from "./rules/text.ts";
@@ -24,11 +24,11 @@ import {
   type Store,
 } from "./store.ts";
 import { Checker, copyArray, hasMethods } from "./validate.ts";
-import { type JobView, viewJob } from "./view.ts";
+import { type JobView, type RecurringView, viewJob, viewRecurring } from "./view.ts";
 
 export type { EnqueueOptions } from "./enqueue.ts";
-export type { RecurringOptions, RecurringView } from "./recurring.ts";
-export type { JobView } from "./view.ts";
+export type { RecurringOptions } from "./recurring.ts";
+export type { JobView, RecurringView } from "./view.ts";
 
 /**
  * Runs around every insert: may look at the jobs, pass changed ones on to `next`, and look at the results, one for each
@@ -224,7 +224,7 @@ export class Client {
 
   /** All recurring jobs, by id. */
   async recurring(): Promise<RecurringView[]> {
-    return (await this.#store.recurring()).map(recurring.viewRecurring);
+    return (await this.#store.recurring()).map(viewRecurring);
   }
 
   /** Jobs by state. */

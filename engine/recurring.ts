@@ -4,13 +4,12 @@ import { isTimeZone, makeSchedule, parseCron, type Schedule, TIME_ZONE_RULE } fr
 import { type EnqueueOptions, fieldOf, type Place, prepare } from "./enqueue.ts";
 import { ConflictError, NotFoundError } from "./errors.ts";
 import { type AnyJobDefinition, JobDefinition, RecurringSpec } from "./job.ts";
-import { decodeJson } from "./json.ts";
 import { Problems, readName } from "./problems.ts";
 import { RECURRING } from "./rules/limits.ts";
 import { MISFIRES, type Misfire } from "./rules/misfire.ts";
 import { noRecurring, templateJob, templateOf } from "./rules/recurring.ts";
 import { RECURRING_RULE } from "./rules/values.ts";
-import type { InsertedJob, JobId, JsonText, NewJob, RecurringDefinition, RecurringRecord, Store } from "./store.ts";
+import type { InsertedJob, JobId, NewJob, RecurringDefinition, RecurringRecord, Store } from "./store.ts";
 import { Checker, copyArray } from "./validate.ts";
 
 const TEMPLATE_OPTIONS = [
@@ -52,56 +51,6 @@ const OPTIONS = [
   "overlap",
   ...TEMPLATE_OPTIONS,
 ] as const satisfies readonly (keyof RecurringOptions)[];
-
-/** A recurring job as it is now. */
-export interface RecurringView {
-  readonly id: string;
-  /** That of `syncRecurring`; null when it was set by itself. */
-  readonly group: string | null;
-  /** In its canonical form. */
-  readonly cron: string;
-  readonly timeZone: string;
-  readonly misfire: Misfire;
-  readonly overlap: boolean;
-  readonly paused: boolean;
-  readonly kind: string;
-  readonly queue: string;
-  /** As they were given; undefined when what the store holds is not JSON. */
-  readonly args: unknown;
-  readonly priority: number;
-  readonly maxAttempts: number;
-  /** Milliseconds per attempt; 0 = none, null = the kind's or the server's. */
-  readonly timeout: number | null;
-  readonly title: string | null;
-  readonly tags: readonly string[];
-  readonly meta: Readonly<Record<string, string>>;
-  /** When it is due next; null = never. Says nothing while it is paused. */
-  readonly nextRunAt: Date | null;
-  /** Latest occurrence that ran or was passed over. */
-  readonly lastRunAt: Date | null;
-  /** Latest job that it made, which may be gone. */
-  readonly lastJobId: JobId | null;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
-}
-
-export function viewRecurring({ template, version: _, ...row }: RecurringRecord): RecurringView {
-  const { kind, queue, priority, maxAttempts, timeout, title, tags, meta } = template;
-  return {
-    ...row,
-    ...{ kind, queue, priority, maxAttempts, timeout, title, tags, meta },
-    args: decodeIfJson(template.args),
-  };
-}
-
-/** One damaged row must not hide the others. */
-function decodeIfJson(text: JsonText): unknown {
-  try {
-    return decodeJson(text);
-  } catch {
-    return undefined;
-  }
-}
 
 /** What `setRecurring` was given. */
 interface Given {

@@ -39,7 +39,7 @@ export function occurrenceJob({ id, template }: RecurringDefinition, { at, skipp
 export function occurrenceOf({ recurringId, meta }: Pick<JobFields, "recurringId" | "meta">): Occurrence | null {
   const at = Date.parse(meta[OCCURRENCE] ?? "");
   if (recurringId === null || Number.isNaN(at)) return null;
-  return { at: new Date(at), skipped: Number(meta[SKIPPED] ?? 0) };
+  return { at: new Date(at), skipped: Number(meta[SKIPPED]) || 0 };
 }
 
 export interface Occurrence {
