@@ -4,7 +4,7 @@
  */
 import { sleep, withDeadline } from "../async.ts";
 import { makeSchedule } from "../cron.ts";
-import { ConflictError, NotFoundError } from "../errors.ts";
+import { ConflictError, DeadlineError, NotFoundError, StoreError } from "../errors.ts";
 import { dueOccurrences } from "../rules/misfire.ts";
 import { occurrenceJob } from "../rules/recurring.ts";
 import type { Runtime } from "../runtime.ts";
@@ -104,6 +104,8 @@ export class Recurring {
     } catch (error) {
       if (isOvertaken(error)) return false;
       this.#deps.faults.report("recurring", new Error(`recurring job ${row.id} can't be fired`, { cause: error }));
+      // Put off, what was due now would be forgotten.
+      if (isPassing(error)) return false;
     }
     return this.#putOff(row, now);
   }
@@ -126,6 +128,10 @@ export class Recurring {
 
 /** Someone else has fired, changed or removed it. */
 const isOvertaken = (error: unknown): boolean => error instanceof ConflictError || error instanceof NotFoundError;
+
+/** The fault is not the row's. */
+const isPassing = (error: unknown): boolean =>
+  error instanceof DeadlineError || (error instanceof StoreError && error.retryable);
 
 /** @throws InvalidError when its schedule is not understood here */
 function firingOf(row: RecurringRecord, now: number): FireRecurring {

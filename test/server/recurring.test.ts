@@ -1,6 +1,7 @@
 /** Recurring jobs on whole servers, in virtual time. It starts at 2026-01-01T00:00Z. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { StoreError } from "../../engine/errors.ts";
 import { defineJob, type Handler, type Job } from "../../engine/job.ts";
 import type { PutRecurring, Store } from "../../engine/store.ts";
 import { MINUTE, SECOND, World } from "./support.ts";
@@ -272,3 +273,31 @@ test("a store that fails for a while: what was missed fires afterwards", async (
   );
   await process.stop();
 });
+
+for (const fault of ["busy", "silent"] as const) {
+  test(`a ${fault} store at the very moment of an occurrence: it fires later, once`, async () => {
+    const world = await World.make();
+    const { runs, handler } = recorder(world);
+    let faults = 2;
+    const faulty = new Proxy(world.store, {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name);
+        if (name !== "fireRecurring" || faults === 0) return typeof value === "function" ? value.bind(target) : value;
+        faults -= 1;
+        if (fault === "silent") return () => new Promise(() => {});
+        return () => Promise.reject(new StoreError("store_busy", "locked"));
+      },
+    });
+    const process = world.start([handler], {}, [], faulty);
+    await set(world, { cron: "* * * * *" });
+    await world.time.advance(2 * MINUTE);
+    assert.deepEqual(
+      runs.map(({ occurrence, skipped }) => [Number(occurrence) / MINUTE, skipped]),
+      [
+        [1, 0],
+        [2, 0],
+      ],
+    );
+    await process.stop();
+  });
+}
