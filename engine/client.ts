@@ -2,8 +2,10 @@
 import type { Duration } from "./duration.ts";
 import { type EnqueueOptions, newJob, newJobs } from "./enqueue.ts";
 import { InvalidError, StoreError } from "./errors.ts";
-import type { JobDefinition, JobSpec } from "./job.ts";
+import type { JobDefinition, JobSpec, RecurringSpec } from "./job.ts";
 import { Problems, readInteger, readName } from "./problems.ts";
+import type { RecurringOptions } from "./recurring.ts";
+import * as recurring from "./recurring.ts";
 import { CONSOLE, KIND, LONGEST_DURATION, PAGE, QUEUE } from "./rules/limits.ts";
 import { shown } from "./rules/text.ts";
 import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
@@ -23,10 +25,11 @@ import {
   type Store,
 } from "./store.ts";
 import { Checker, copyArray, hasMethods } from "./validate.ts";
-import { type JobView, viewJob } from "./view.ts";
+import { type JobView, type RecurringView, viewJob, viewRecurring } from "./view.ts";
 
 export type { EnqueueOptions } from "./enqueue.ts";
-export type { JobView } from "./view.ts";
+export type { RecurringOptions } from "./recurring.ts";
+export type { JobView, RecurringView } from "./view.ts";
 
 /**
  * Runs around every insert: may look at the jobs, pass changed ones on to `next`, and look at the results, one for each
@@ -75,6 +78,7 @@ type Insert = (jobs: readonly NewJob[]) => Promise<InsertedJob[]>;
 export class Client {
   readonly #store: Store;
   readonly #runtime: Runtime;
+  readonly #interceptors: readonly EnqueueInterceptor[];
   readonly #insert: Insert;
 
   /** @throws InvalidError */
@@ -89,9 +93,15 @@ export class Client {
     this.#runtime = check.object<Runtime>("runtime", ["turn"]) ?? systemRuntime;
     check.end();
     this.#store = store;
-    this.#insert = (interceptors as EnqueueInterceptor[]).reduceRight<Insert>(
+    this.#interceptors = interceptors as EnqueueInterceptor[];
+    this.#insert = this.#intercepted((jobs) => store.insert(jobs));
+  }
+
+  /** An insert with the interceptors around it. */
+  #intercepted(insert: Insert): Insert {
+    return this.#interceptors.reduceRight<Insert>(
       (next, interceptor) => oneResultEach("an interceptor", (jobs) => interceptor(jobs, next)),
-      oneResultEach("the store", (jobs) => store.insert(jobs)),
+      oneResultEach("the store", insert),
     );
   }
 
@@ -180,6 +190,62 @@ export class Client {
   async resumeQueue(queue: string): Promise<void> {
     checkQueue("can't resume the queue", queue);
     await this.#store.resumeQueue(queue);
+  }
+
+  /**
+   * Sets what runs again and again: a job of this kind with these args at each occurrence of `options.cron`. An id that is
+   * set anew keeps its next run unless the cron expression or the time zone has changed, stays paused if it is, and leaves
+   * its group; with nothing changed nothing is written.
+   * @throws InvalidError, also when the cron expression never fires; ConflictError when others keep changing it
+   */
+  async setRecurring<Input, Args, Output>(
+    id: string,
+    definition: JobDefinition<Input, Args, Output>,
+    args: NoInfer<Input>,
+    options: RecurringOptions,
+  ): Promise<void> {
+    await recurring.setRecurring(this.#store, { id, definition, args, options });
+  }
+
+  /**
+   * Makes the recurring jobs of a group, such as an application's name, be exactly these, made by
+   * `JobDefinition.recurring`: all are checked before anything is written, then each is set, then others of the group are
+   * removed. A recurring job of another group, or of none, with one of these ids comes to this group.
+   * @throws InvalidError naming the position of everything that is wrong; ConflictError as `setRecurring`: what was set by
+   * then stays and nothing is removed
+   */
+  async syncRecurring(group: string, specs: readonly RecurringSpec[]): Promise<void> {
+    await recurring.syncRecurring(this.#store, group, specs);
+  }
+
+  /** Nothing more runs of it; jobs that it has made stay. @throws NotFoundError */
+  async removeRecurring(id: string): Promise<void> {
+    recurring.checkId("can't remove the recurring job", id);
+    await this.#store.removeRecurring(id);
+  }
+
+  /** Its occurrences pass by from now on. Twice is fine. @throws NotFoundError, ConflictError */
+  async pauseRecurring(id: string): Promise<void> {
+    await recurring.pauseRecurring(this.#store, id);
+  }
+
+  /** Ends a pause: it goes on with the next occurrence from now. Twice is fine. @throws NotFoundError, ConflictError */
+  async resumeRecurring(id: string): Promise<void> {
+    await recurring.resumeRecurring(this.#store, id);
+  }
+
+  /**
+   * Adds a job of it now, paused or not, and leaves its schedule. Without `overlap`, while its last job has not ended,
+   * none is added and the id returned is that job's.
+   * @throws NotFoundError, ConflictError
+   */
+  async triggerRecurring(id: string): Promise<JobId> {
+    return recurring.triggerRecurring(this.#store, id, (insert) => this.#intercepted(insert));
+  }
+
+  /** All recurring jobs, by id. */
+  async recurring(): Promise<RecurringView[]> {
+    return (await this.#store.recurring()).map(viewRecurring);
   }
 
   /** Jobs by state. */

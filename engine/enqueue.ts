@@ -3,7 +3,16 @@ import type { Duration } from "./duration.ts";
 import { type AnyJobDefinition, JobDefinition, JobSpec, type ResolvedJobOptions } from "./job.ts";
 import { tryEncodeJson } from "./json.ts";
 import { Problems, readText } from "./problems.ts";
-import { ATTEMPTS, LONGEST_DURATION, META, PRIORITY, QUEUE, TAGS, TITLE_MAX_BYTES } from "./rules/limits.ts";
+import {
+  ATTEMPTS,
+  LONGEST_DURATION,
+  META,
+  META_RESERVED,
+  PRIORITY,
+  QUEUE,
+  TAGS,
+  TITLE_MAX_BYTES,
+} from "./rules/limits.ts";
 import { serializeError } from "./rules/serialize-error.ts";
 import { cutText } from "./rules/text.ts";
 import { QUEUE_RULE } from "./rules/values.ts";
@@ -31,7 +40,7 @@ export interface EnqueueOptions {
   readonly title?: string;
   /** At most 32 different ones, each of 1 to 64 bytes. */
   readonly tags?: readonly string[];
-  /** At most 64 keys; keys and values together at most 16 KiB. */
+  /** At most 64 keys, none of which begins with `kiln.`; keys and values together at most 16 KiB. */
   readonly meta?: Readonly<Record<string, string>>;
 }
 
@@ -95,7 +104,7 @@ export async function newJobs(what: string, specs: readonly unknown[], runtime: 
 }
 
 /** Which job is being prepared, and where its problems go. */
-interface Place {
+export interface Place {
   readonly what: string;
   /** For example `jobs[3]`; empty when there is only one job. */
   readonly path: string;
@@ -103,7 +112,7 @@ interface Place {
 }
 
 /** The job, to be used only if no problem was added; `pending` is an asynchronous schema at work, which may add some. */
-function prepare(
+export function prepare(
   place: Place,
   definition: AnyJobDefinition,
   args: unknown,
@@ -119,14 +128,17 @@ function prepare(
   const title = readTitle(place, check, definition, args);
   const job: NewJob = {
     ...{ kind, queue, priority, maxAttempts, args: json ?? "", title },
-    ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {} },
+    ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {}, recurringId: null },
   };
   const pending = json !== null && schema !== null ? checkArgs(problems, field, schema, json) : undefined;
   return { job: check === null ? job : { ...job, ...readOptions(check, general) }, pending: pending ?? undefined };
 }
 
 /** What the options say; what they leave out is as in `general`. */
-function readOptions(check: OptionsChecker, general: ResolvedJobOptions): Omit<NewJob, "kind" | "args" | "title"> {
+function readOptions(
+  check: OptionsChecker,
+  general: ResolvedJobOptions,
+): Omit<NewJob, "kind" | "args" | "title" | "recurringId"> {
   if (check.has("delay") && check.has("runAt")) check.refuse("runAt", "can't be given together with delay");
   return {
     queue: check.name("queue", QUEUE, QUEUE_RULE, { default: general.queue }),
@@ -166,7 +178,7 @@ function makeTitle(place: Place, title: ResolvedJobOptions["title"], args: unkno
   }
 }
 
-function fieldOf({ path }: Place, name: string): string {
+export function fieldOf({ path }: Place, name: string): string {
   return path === "" ? name : `${path}.${name}`;
 }
 
@@ -187,7 +199,9 @@ function readMeta(check: OptionsChecker): Record<string, string> {
   if (given === undefined) return {};
   if (given.keys.length > META.maxKeys) check.refuse("meta", `must have at most ${META.maxKeys} keys`);
   const entries = given.keys.slice(0, META.maxKeys).map((key) => {
-    readText(check.problems, `a key of ${check.field("meta")}`, key);
+    const field = `a key of ${check.field("meta")}`;
+    readText(check.problems, field, key);
+    if (key.startsWith(META_RESERVED)) check.problems.add(field, key, `must not begin with "${META_RESERVED}"`);
     return [key, given.text(key, { empty: true, default: "" })] as const;
   });
   const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key) + Buffer.byteLength(value), 0);

@@ -14,6 +14,7 @@ export {
   type JobDefinition,
   type JobOptions,
   type JobSpec,
+  type RecurringSpec,
 } from "./job.ts";
 export { type Backoff, constant, defaultBackoff, delays, exponential, snooze } from "./retry.ts";
 
@@ -28,6 +29,8 @@ export {
   type JobSelection,
   type JobView,
   type JobViewPage,
+  type RecurringOptions,
+  type RecurringView,
   type SeriesOptions,
 } from "./client.ts";
 
@@ -63,7 +66,9 @@ export {
 
 // ----------------------------------------------------------------------------------------------- read and write stores
 
+export { MISFIRES, type Misfire } from "./rules/misfire.ts";
 export { REASONS, type Reason } from "./rules/reasons.ts";
+export type { Occurrence } from "./rules/recurring.ts";
 export {
   ARCHIVED_STATES,
   type ArchivedState,
@@ -76,7 +81,9 @@ export {
   type ConsoleLine,
   type ConsoleQuery,
   type Counts,
+  type DueRecurring,
   type FinishResult,
+  type FireRecurring,
   type HistoryEntry,
   type InsertedJob,
   JOB_STATES,
@@ -98,7 +105,11 @@ export {
   type Outcome,
   type OutcomeState,
   type PruneQuery,
+  type PutRecurring,
   type QueueRecord,
+  type RecurringDefinition,
+  type RecurringRecord,
+  type RecurringTemplate,
   type Retention,
   type SeriesPoint,
   type SeriesQuery,

@@ -7,8 +7,10 @@ import { InvalidError } from "./errors.ts";
 import type { Decoded } from "./json.ts";
 import type { Logger } from "./logger.ts";
 import { Problems, readName } from "./problems.ts";
+import type { RecurringOptions } from "./recurring.ts";
 import type { Backoff } from "./retry.ts";
 import { ATTEMPTS, KIND, LONGEST_DURATION, PRIORITY, QUEUE } from "./rules/limits.ts";
+import type { Occurrence } from "./rules/recurring.ts";
 import { shown } from "./rules/text.ts";
 import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
 import { isSchema } from "./schema.ts";
@@ -74,6 +76,10 @@ export interface Job<Args = unknown> {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  /** The recurring job that this is a run of, or null. */
+  readonly recurringId: string | null;
+  /** Which occurrence of the recurring job this run is for; null also when it was triggered. */
+  readonly occurrence: Occurrence | null;
 
   /** A checkpoint that this or an earlier attempt saved with `setParam`; undefined when there is none. */
   param<Value = unknown>(key: string): Value | undefined;
@@ -161,6 +167,26 @@ export class JobSpec {
   }
 }
 
+/** One recurring job for `Client.syncRecurring`. Made by `JobDefinition.recurring`. */
+export class RecurringSpec {
+  readonly id: string;
+  readonly definition: AnyJobDefinition;
+  readonly args: unknown;
+  readonly options: RecurringOptions;
+  readonly #genuine = true;
+
+  constructor(id: string, definition: AnyJobDefinition, args: unknown, options: RecurringOptions) {
+    this.id = id;
+    this.definition = definition;
+    this.args = args;
+    this.options = options;
+  }
+
+  static is(value: unknown): value is RecurringSpec {
+    return typeof value === "object" && value !== null && #genuine in value;
+  }
+}
+
 /**
  * A kind of job: its name, the type of its args and how it behaves. `Input` is what `enqueue` takes, `Args` what the
  * handler gets (with a schema: after its transforms and defaults), `Output` what the handler returns.
@@ -196,6 +222,11 @@ export class JobDefinition<Input, Args = Input, Output = unknown> implements Any
   /** One job for `Client.enqueueMany`, which also checks it. */
   spec(args: Input, options?: EnqueueOptions): JobSpec {
     return new JobSpec(this, args, options);
+  }
+
+  /** One recurring job for `Client.syncRecurring`, which also checks it. */
+  recurring(id: string, args: Input, options: RecurringOptions): RecurringSpec {
+    return new RecurringSpec(id, this, args, options);
   }
 }
 

@@ -3,6 +3,9 @@
  * Durations are in milliseconds; instants are the store's, with millisecond resolution.
  */
 
+import type { Misfire } from "./rules/misfire.ts";
+import type { NewJob } from "./store.ts";
+
 /** Valid JSON, encoded. */
 export type JsonText = string;
 
@@ -55,6 +58,8 @@ export interface JobFields extends JobRef {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  /** The recurring job that it is a run of. */
+  readonly recurringId: string | null;
   /** Checkpoints: what running attempts saved with `setParams`, kept from attempt to attempt. */
   readonly params: Readonly<Record<string, JsonText>>;
 }
@@ -99,6 +104,38 @@ export interface ConsoleLine {
   readonly at: Date;
   readonly text: string;
 }
+
+/** A recurring job: what it runs, and when it has run and will run. */
+export interface RecurringRecord extends RecurringDefinition {
+  /** Grows with every change and is never given to another row or state again, also when the id is removed and set anew. */
+  readonly version: number;
+  readonly paused: boolean;
+  /** When it is due next; null = never. */
+  readonly nextRunAt: Date | null;
+  /** Latest occurrence that was dealt with. */
+  readonly lastRunAt: Date | null;
+  /** Latest job that it made. */
+  readonly lastJobId: JobId | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+/** What a recurring job is, apart from its state. */
+export interface RecurringDefinition {
+  readonly id: string;
+  /** Whose set of recurring jobs it belongs to. */
+  readonly group: string | null;
+  /** For whoever fires it; to the store it is text. */
+  readonly cron: string;
+  readonly timeZone: string;
+  readonly misfire: Misfire;
+  /** False: it is passed over while the job that it made last is scheduled, enqueued or processing. */
+  readonly overlap: boolean;
+  readonly template: RecurringTemplate;
+}
+
+/** What its jobs are like. */
+export type RecurringTemplate = Omit<NewJob, "delay" | "runAt" | "deadline" | "recurringId">;
 
 export interface ServerInfo {
   /** Unique per start. */

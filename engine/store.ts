@@ -24,6 +24,8 @@ import type {
   JsonText,
   OutcomeState,
   QueueRecord,
+  RecurringDefinition,
+  RecurringRecord,
   SeriesPoint,
   ServerInfo,
   ServerRecord,
@@ -51,6 +53,8 @@ export interface NewJob {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  /** The recurring job that it is a run of. */
+  readonly recurringId: string | null;
 }
 
 export interface InsertedJob {
@@ -178,6 +182,34 @@ export interface Orphan extends JobRef {
   readonly lastReason: string | null;
 }
 
+// ------------------------------------------------------------------------------------------------- recurring
+
+export interface PutRecurring extends RecurringDefinition {
+  /** Of the row as it was read; 0 = there is none yet. */
+  readonly version: number;
+  readonly paused: boolean;
+  readonly nextRunAt: Date | null;
+}
+
+export interface DueRecurring {
+  /** The store's clock. */
+  readonly now: Date;
+  /** Not paused and due at `now` or before; the longest due first. */
+  readonly rows: readonly RecurringRecord[];
+  /** Milliseconds until the next row is due, whichever that is; 0 = there are due ones; null = none will be. */
+  readonly nextIn: number | null;
+}
+
+export interface FireRecurring {
+  readonly id: string;
+  /** Of the row as it was read. */
+  readonly version: number;
+  readonly nextRunAt: Date | null;
+  readonly lastRunAt: Date | null;
+  /** May be none: then only the schedule moves. */
+  readonly jobs: readonly NewJob[];
+}
+
 // -------------------------------------------------------------------------------------------------- maintain
 
 export interface Retention {
@@ -246,6 +278,8 @@ export type StoreEvent =
   | { readonly type: "disconnected" }
   /** Jobs of `queue` (null = any) are ready, or become ready in `delay` milliseconds. */
   | { readonly type: "ready"; readonly queue: string | null; readonly delay: number }
+  /** A recurring job was set: it may be due sooner than was known. */
+  | { readonly type: "recurring" }
   /** A running job was asked to stop. */
   | { readonly type: "cancel"; readonly id: JobId }
   /** A queue was paused or resumed. */
@@ -319,6 +353,27 @@ export interface Store {
   sweep(limit: number): Promise<number>;
   /** Removes what retention has outlived. Returns rows removed; at `limit` or more there may be more. */
   prune(query: PruneQuery): Promise<number>;
+
+  /**
+   * Writes a recurring job if its row still has the version that it was read with. An update leaves `lastRunAt` and
+   * `lastJobId`. Returns the new version. Emits `recurring`.
+   * @throws ConflictError when there is another version, for version 0 any; InvalidError
+   */
+  putRecurring(recurring: PutRecurring): Promise<number>;
+  /** Jobs that it has made stay. @throws NotFoundError */
+  removeRecurring(id: string): Promise<void>;
+  /** By id. */
+  recurring(): Promise<RecurringRecord[]>;
+  recurringJob(id: string): Promise<RecurringRecord | null>;
+  /** At most `limit` rows, at least 1. Finding none is one cheap read. */
+  dueRecurring(limit: number): Promise<DueRecurring>;
+  /**
+   * Adds jobs of a recurring job and moves its schedule, in one step, if its row still has the version that it was read
+   * with. Without `overlap` no job is added while the last one is scheduled, enqueued or processing, and never more than the
+   * first; the schedule moves all the same. Returns the jobs that were added.
+   * @throws NotFoundError; ConflictError when there is another version; InvalidError naming the position of each bad job
+   */
+  fireRecurring(firing: FireRecurring): Promise<InsertedJob[]>;
 
   /** Deletes live jobs; running ones are asked to stop. Returns how many it deleted or newly marked. @throws InvalidError */
   delete(filter: JobFilter): Promise<number>;

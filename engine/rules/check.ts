@@ -1,7 +1,7 @@
 /** What every store refuses before it writes anything. The client has checked the same with a user's words. */
 import { Problems, pathStep } from "../problems.ts";
 import { JOB_STATES, type JobFilter, type JobQuery, type JsonText, type NewJob, type SeriesQuery } from "../store.ts";
-import { ATTEMPTS, JSON_MAX_BYTES, KIND, LONGEST_DURATION, PAGE, PRIORITY, QUEUE } from "./limits.ts";
+import { ATTEMPTS, JSON_MAX_BYTES, KIND, LONGEST_DURATION, PAGE, PRIORITY, QUEUE, RECURRING } from "./limits.ts";
 import { isJson } from "./outcome.ts";
 import {
   CLEAN_RULE,
@@ -13,17 +13,20 @@ import {
   isName,
   KIND_RULE,
   QUEUE_RULE,
+  RECURRING_RULE,
 } from "./values.ts";
 
 const isInteger = (value: number, min: number, max: number): boolean =>
   Number.isInteger(value) && value >= min && value <= max;
 
-/** @throws InvalidError naming `jobs[position].field` of every problem. */
-export function checkNewJobs(jobs: readonly NewJob[]): void {
+const inCall = (index: number): string => `jobs[${index}]`;
+
+/** @throws InvalidError naming `jobs[position].field` of every problem, or what `place` says instead of `jobs[position]`. */
+export function checkNewJobs(jobs: readonly NewJob[], what = "can't insert", place = inCall): void {
   const problems = new Problems();
   jobs.forEach((job, index) => {
     const check = (ok: boolean, field: string, value: unknown, rule: string): void => {
-      if (!ok) problems.add(`jobs[${index}].${field}`, value, rule);
+      if (!ok) problems.add(`${place(index)}.${field}`, value, rule);
     };
     check(isName(job.kind, KIND), "kind", job.kind, KIND_RULE);
     check(isName(job.queue, QUEUE), "queue", job.queue, QUEUE_RULE);
@@ -38,9 +41,12 @@ export function checkNewJobs(jobs: readonly NewJob[]): void {
     check(job.title === null || isClean(job.title), "title", job.title, CLEAN_RULE);
     check(job.tags.every(isClean), "tags", job.tags, CLEAN_RULE);
     check(Object.entries(job.meta).flat().every(isClean), "meta", job.meta, CLEAN_RULE);
+    check(isRecurringId(job.recurringId), "recurringId", job.recurringId, RECURRING_RULE);
   });
-  problems.end("can't insert");
+  problems.end(what);
 }
+
+const isRecurringId = (id: unknown): boolean => id === null || isName(id, RECURRING);
 
 const range = ({ min, max }: { min: number; max: number }): string => `must be an integer from ${min} to ${max}`;
 

@@ -2,10 +2,14 @@
 
 export const KIND = { maxBytes: 128, pattern: /^[A-Za-z][A-Za-z0-9_.:-]*$/ } as const;
 export const QUEUE = { maxBytes: 64, pattern: /^[a-z0-9_.:-]+$/, refused: [".", ".."] } as const;
+/** Ids and groups of recurring jobs. */
+export const RECURRING = { maxBytes: 200, pattern: /^[A-Za-z0-9_.:-]+$/, refused: [".", ".."] } as const;
 export const PRIORITY = { min: -32_768, max: 32_767 } as const;
 export const ATTEMPTS = { min: 1, max: 32_767 } as const;
 export const TAGS = { max: 32, maxBytes: 64 } as const;
 export const META = { maxKeys: 64, maxBytes: 16 * 1024 } as const;
+/** Keys of meta that begin like this are kiln's own. */
+export const META_RESERVED = "kiln.";
 /** Args, output and params, each as encoded JSON. */
 export const JSON_MAX_BYTES = 1024 * 1024;
 export const TITLE_MAX_BYTES = 200;

@@ -4,6 +4,7 @@ import { StoreError } from "../errors.ts";
 import type { Job } from "../job.ts";
 import { decodeJson, encodeJson } from "../json.ts";
 import type { Logger } from "../logger.ts";
+import { occurrenceOf } from "../rules/recurring.ts";
 import type { Runtime } from "../runtime.ts";
 import type { ClaimedJob, JsonText, Store } from "../store.ts";
 import type { JobConsole } from "./console.ts";
@@ -28,6 +29,8 @@ export function runningJob(claimed: ClaimedJob, args: unknown, deps: RunningJobD
   return {
     ...{ id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta },
     args,
+    recurringId: claimed.recurringId,
+    occurrence: occurrenceOf(claimed),
     param<Value>(key: string) {
       const json = params.get(key);
       return json === undefined ? undefined : (decodeJson(json) as Value);

@@ -3,7 +3,7 @@
  *
  *     store.claim → Claimer (one per pool) → Attempt → Completer → store.finish
  *
- * Beside it: Heartbeat (alive, fencing, lost claims), Leader (rescue, sweep, prune), Listener (wake-ups).
+ * Beside it: Heartbeat (alive, fencing, lost claims), Leader (recurring jobs, rescue, sweep, prune), Listener (wake-ups).
  */
 import { Background, settlesWithin, withDeadline } from "../async.ts";
 import { Client } from "../client.ts";
@@ -62,7 +62,7 @@ export class Server {
     this.#completer = new Completer({ runtime, store, faults: this.#faults, server, capacity });
     this.#claimers = this.#makeClaimers();
     this.#leader = this.#makeLeader();
-    this.#listener = new Listener(store, this.#claimers, this.#attempts, this.#heartbeat);
+    this.#listener = new Listener(store, this.#claimers, this.#attempts, this.#heartbeat, this.#leader);
     this.#runner = this.#makeRunner();
   }
 

@@ -69,7 +69,14 @@ test("get shows a job with its JSON decoded, and null for one that is not there"
   assert.deepEqual(await client.get(id), {
     ...{ id, kind: "mail", queue: "mails", state: "succeeded", args: { to: "ana" }, priority: 0, attempt: 1 },
     ...{ maxAttempts: 10, timeout: null, createdAt: at, runAt: at, deadline: null, attemptedAt: at },
-    ...{ finalizedAt: at, title: "Mail", tags: ["x"], meta: { a: "b" }, params: { step: { row: 5 } } },
+    ...{
+      finalizedAt: at,
+      title: "Mail",
+      tags: ["x"],
+      meta: { a: "b" },
+      recurringId: null,
+      params: { step: { row: 5 } },
+    },
     ...{ output: { sent: true }, server: "s", cancelRequested: false, history: [], progress: null },
   });
   assert.equal(await client.get(id + 1), null);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { Store } from "../../engine/store.ts";
+import { recurringOf } from "./recurring.ts";
 import { type Group, insertOne, newJob, outcome, register, running, subscribe } from "./support.ts";
 
 export const closeCases: Group = {
@@ -26,6 +27,13 @@ export const closeCases: Group = {
       orphans: () => store.orphans(1),
       sweep: () => store.sweep(1),
       prune: () => store.prune({ ...retention, servers: 1, stats: 1, limit: 1 }),
+      putRecurring: () => store.putRecurring(recurringOf()),
+      removeRecurring: () => store.removeRecurring("a"),
+      recurring: () => store.recurring(),
+      recurringJob: () => store.recurringJob("a"),
+      dueRecurring: () => store.dueRecurring(1),
+      fireRecurring: () =>
+        store.fireRecurring({ id: "a", version: 1, nextRunAt: null, lastRunAt: null, jobs: [newJob()] }),
       delete: () => store.delete({ ids: [job.id] }),
       requeue: () => store.requeue({ ids: [job.id] }),
       pauseQueue: () => store.pauseQueue("a"),

@@ -24,6 +24,7 @@ import { notifyCases } from "./notify.ts";
 import { orphansCases } from "./orphans.ts";
 import { paramsCases } from "./params.ts";
 import { promoteCases } from "./promote.ts";
+import { recurringCases } from "./recurring.ts";
 import { statisticsCases } from "./statistics.ts";
 import type { Group, Harness } from "./support.ts";
 
@@ -39,6 +40,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   console: consoleCases,
   coordinate: coordinateCases,
   orphans: orphansCases,
+  recurring: recurringCases,
   maintain: maintainCases,
   admin: adminCases,
   inspect: inspectCases,

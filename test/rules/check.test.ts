@@ -31,6 +31,7 @@ const goodJob: fc.Arbitrary<NewJob> = fc.record({
   title: fc.option(text, { nil: null }),
   tags: fc.array(text),
   meta: fc.dictionary(text, text),
+  recurringId: fc.constantFrom(null, "a", "Nightly_report.eu:1-2", "..."),
 });
 
 const nan = Number.NaN;
@@ -61,6 +62,7 @@ const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
     badText.map((value) => ({ good: value })),
     badText.filter((key) => typeof key === "string").map((key) => ({ [key]: "good" })),
   ),
+  recurringId: fc.constantFrom("", ".", "..", "a b", "é", "a".repeat(201), 1 as unknown as string),
 };
 
 function problemsOf(fn: () => unknown): string[] {

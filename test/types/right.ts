@@ -1,13 +1,14 @@
 /** Programs that must compile. `tsc -p .` checks them; the wrong ones are in `wrong/`. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { z } from "zod";
-import type { Client, EnqueueInterceptor, JobView } from "../../engine/client.ts";
+import type { Client, EnqueueInterceptor, JobView, RecurringView } from "../../engine/client.ts";
 import {
   defineJob,
   type Handler,
   type HandlerInterceptor,
   type JobDefinition,
   type JobSpec,
+  type RecurringSpec,
 } from "../../engine/job.ts";
 import type { Decoded } from "../../engine/json.ts";
 import type { Logger } from "../../engine/logger.ts";
@@ -82,6 +83,24 @@ handlers.push(
     job.progress(5);
   }),
 );
+
+export async function recur(): Promise<void> {
+  await client.setRecurring(
+    "a",
+    order,
+    { id: 7, at: "x" },
+    { cron: "0 3 * * *", timeZone: "Europe/London", tags: ["a"] },
+  );
+  const specs: RecurringSpec[] = [
+    cleanup.recurring("b", {}, { cron: "@every 90s", misfire: "skip", overlap: false }),
+    order.recurring("c", { id: 7, at: "x" }, { cron: "@daily" }),
+  ];
+  await client.syncRecurring("app", specs);
+  const [view] = await client.recurring();
+  same<typeof view, RecurringView | undefined>(true);
+  const id = await client.triggerRecurring("a");
+  same<typeof id, JobId>(true);
+}
 
 export async function enqueue(): Promise<void> {
   const id = await client.enqueue(order, { id: 7, at: "2026-01-01" });

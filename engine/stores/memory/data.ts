@@ -12,6 +12,7 @@ import {
   type JobId,
   type JobState,
   type JsonText,
+  type RecurringRecord,
   type ServerInfo,
 } from "../../store.ts";
 import { Heap, type Placed } from "./heap.ts";
@@ -33,6 +34,7 @@ export interface Row extends Placed {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  readonly recurringId: string | null;
   state: JobState;
   claim: number;
   attempt: number;
@@ -89,6 +91,9 @@ export interface Data {
   readonly servers: Map<string, ServerRow>;
   readonly leases: Map<string, LeaseRow>;
   readonly paused: Set<string>;
+  /** Recurring jobs by id. */
+  readonly recurring: Map<string, RecurringRecord>;
+  lastVersion: number;
   /** Statistics by the start of their minute. */
   readonly minutes: Map<number, Tally>;
   /** All-time totals. */
@@ -109,6 +114,8 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
     servers: new Map(),
     leases: new Map(),
     paused: new Set(),
+    recurring: new Map(),
+    lastVersion: 0,
     minutes: new Map(),
     totals: { succeeded: 0, deleted: 0 },
     retries: 0,
@@ -234,6 +241,7 @@ export function fieldsOf(row: Row): JobFields {
     title: row.title,
     tags: row.tags,
     meta: row.meta,
+    recurringId: row.recurringId,
     params: row.params,
   };
 }

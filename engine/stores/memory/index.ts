@@ -10,7 +10,9 @@ import type {
   ConsoleLine,
   ConsoleQuery,
   Counts,
+  DueRecurring,
   FinishResult,
+  FireRecurring,
   InsertedJob,
   JobFilter,
   JobId,
@@ -25,7 +27,9 @@ import type {
   Orphan,
   Outcome,
   PruneQuery,
+  PutRecurring,
   QueueRecord,
+  RecurringRecord,
   SeriesPoint,
   SeriesQuery,
   ServerInfo,
@@ -43,6 +47,7 @@ import * as finishing from "./finish.ts";
 import { insert } from "./insert.ts";
 import * as inspect from "./inspect.ts";
 import * as maintain from "./maintain.ts";
+import * as recurring from "./recurring.ts";
 import { Wake } from "./wake.ts";
 
 export interface MemoryStoreOptions {
@@ -126,6 +131,30 @@ export class MemoryStore implements Store {
 
   async prune(query: PruneQuery): Promise<number> {
     return maintain.prune(this.#open, query);
+  }
+
+  async putRecurring(put: PutRecurring): Promise<number> {
+    return recurring.putRecurring(this.#open, put);
+  }
+
+  async removeRecurring(id: string): Promise<void> {
+    recurring.removeRecurring(this.#open, id);
+  }
+
+  async recurring(): Promise<RecurringRecord[]> {
+    return recurring.recurring(this.#open);
+  }
+
+  async recurringJob(id: string): Promise<RecurringRecord | null> {
+    return recurring.recurringJob(this.#open, id);
+  }
+
+  async dueRecurring(limit: number): Promise<DueRecurring> {
+    return recurring.dueRecurring(this.#open, limit);
+  }
+
+  async fireRecurring(firing: FireRecurring): Promise<InsertedJob[]> {
+    return recurring.fireRecurring(this.#open, firing);
   }
 
   async delete(filter: JobFilter): Promise<number> {

@@ -27,6 +27,7 @@ function newRow(job: NewJob, id: number, now: number): Row {
     title: job.title,
     tags: Object.freeze([...job.tags]),
     meta: Object.freeze({ ...job.meta }),
+    recurringId: job.recurringId,
     place: 0,
     state: readyState(runAt, now),
     claim: 0,

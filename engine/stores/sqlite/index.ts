@@ -9,7 +9,9 @@ import type {
   ConsoleLine,
   ConsoleQuery,
   Counts,
+  DueRecurring,
   FinishResult,
+  FireRecurring,
   InsertedJob,
   JobFilter,
   JobId,
@@ -24,7 +26,9 @@ import type {
   Orphan,
   Outcome,
   PruneQuery,
+  PutRecurring,
   QueueRecord,
+  RecurringRecord,
   SeriesPoint,
   SeriesQuery,
   ServerInfo,
@@ -43,6 +47,7 @@ import * as finishing from "./finish.ts";
 import { insert } from "./insert.ts";
 import * as inspect from "./inspect.ts";
 import * as maintain from "./maintain.ts";
+import * as recurring from "./recurring.ts";
 import { migrate, refuseNewer } from "./schema.ts";
 import { Wake } from "./wake.ts";
 
@@ -155,6 +160,30 @@ export class SqliteStore implements Store {
 
   prune(query: PruneQuery): Promise<number> {
     return maintain.prune(this.#db, query);
+  }
+
+  putRecurring(put: PutRecurring): Promise<number> {
+    return recurring.putRecurring(this.#db, put);
+  }
+
+  removeRecurring(id: string): Promise<void> {
+    return recurring.removeRecurring(this.#db, id);
+  }
+
+  recurring(): Promise<RecurringRecord[]> {
+    return recurring.recurring(this.#db);
+  }
+
+  recurringJob(id: string): Promise<RecurringRecord | null> {
+    return recurring.recurringJob(this.#db, id);
+  }
+
+  dueRecurring(limit: number): Promise<DueRecurring> {
+    return recurring.dueRecurring(this.#db, limit);
+  }
+
+  fireRecurring(firing: FireRecurring): Promise<InsertedJob[]> {
+    return recurring.fireRecurring(this.#db, firing);
   }
 
   delete(filter: JobFilter): Promise<number> {

@@ -12,8 +12,9 @@ import { Waiting } from "./wake.ts";
 const TAKE_IDS = "UPDATE kiln_sequences SET value = value + ?1 WHERE name = 'jobs' RETURNING value";
 
 const INSERT = `INSERT INTO kiln_jobs
-  (id, state, kind, queue, priority, run_at, max_attempts, created_at, deadline, timeout, title, tags, meta, args)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+  (id, state, kind, queue, priority, run_at, max_attempts, created_at, deadline, timeout, title, tags, meta, args,
+   recurring_id)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
 export async function insert(db: Connection, jobs: readonly NewJob[]): Promise<InsertedJob[]> {
   checkNewJobs(jobs);
@@ -21,7 +22,8 @@ export async function insert(db: Connection, jobs: readonly NewJob[]): Promise<I
   return db.write((tx) => insertAll(db, tx, jobs));
 }
 
-function insertAll(db: Connection, tx: Transaction, jobs: readonly NewJob[]): InsertedJob[] {
+/** `jobs` must have been checked. */
+export function insertAll(db: Connection, tx: Transaction, jobs: readonly NewJob[]): InsertedJob[] {
   const [last = 0] = db.get<[number]>(TAKE_IDS, jobs.length) ?? [];
   const waiting = new Waiting();
   const inserted = jobs.map((job, index) => {
@@ -54,5 +56,6 @@ function insertOne(db: Connection, job: NewJob, id: number, state: string, runAt
     encodeTags(job.tags),
     encodeTexts(job.meta),
     job.args,
+    job.recurringId,
   );
 }

@@ -5,7 +5,7 @@ import type { Connection } from "./connection.ts";
 
 /** Columns of `JobFields` and `attemptedAt`, in the order of `FieldsRow`. */
 export const FIELDS = `id, claim, kind, queue, args, priority, attempt, max_attempts, timeout, run_at, deadline, created_at,
-  title, tags, meta, params, attempted_at`;
+  title, tags, meta, params, attempted_at, recurring_id`;
 
 export type FieldsRow = readonly [
   id: JobId,
@@ -25,6 +25,7 @@ export type FieldsRow = readonly [
   meta: string | null,
   params: string | null,
   attemptedAt: number | null,
+  recurringId: string | null,
 ];
 
 type RecordRow = readonly [
@@ -38,7 +39,7 @@ type RecordRow = readonly [
   progress: number | null,
 ];
 
-const FIELD_COUNT = 17;
+const FIELD_COUNT = 18;
 const PROGRESS = "(SELECT percent FROM kiln_progress WHERE job = id)";
 const RECORD_OF = {
   kiln_jobs: `${FIELDS}, state, finalized_at, server, cancel_requested, history, NULL, ${PROGRESS}`,
@@ -125,6 +126,7 @@ function toFields(row: FieldsRow): JobFields {
     title: row[12],
     tags: decodeTags(row[13]),
     meta: decodeTexts(row[14]),
+    recurringId: row[17],
     params: decodeTexts(row[15]),
   };
 }

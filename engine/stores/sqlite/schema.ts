@@ -136,10 +136,36 @@ const CONSOLE = `
   CREATE TABLE kiln_progress (job INTEGER PRIMARY KEY, percent REAL NOT NULL) STRICT;
 `;
 
+/** The template is JSON: checked here too, so that a row that was changed by hand can't make others unreadable. */
+const RECURRING = `
+  ALTER TABLE kiln_jobs ADD COLUMN recurring_id TEXT;
+  ALTER TABLE kiln_archive ADD COLUMN recurring_id TEXT;
+
+  CREATE TABLE kiln_recurring (
+    id          TEXT PRIMARY KEY,
+    version     INTEGER NOT NULL,
+    group_name  TEXT,
+    cron        TEXT NOT NULL,
+    time_zone   TEXT NOT NULL,
+    misfire     TEXT NOT NULL,
+    overlap     INTEGER NOT NULL,
+    paused      INTEGER NOT NULL,
+    next_run_at INTEGER,
+    last_run_at INTEGER,
+    last_job_id INTEGER,
+    created_at  INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL,
+    template    TEXT NOT NULL CHECK (json_valid(template) AND json_type(template) = 'object')
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX kiln_recurring_due ON kiln_recurring (next_run_at, id) WHERE paused = 0 AND next_run_at IS NOT NULL;
+  INSERT INTO kiln_sequences (name, value) VALUES ('recurring', 0);
+`;
+
 /** Never changed once released; new ones are added at the end. A migration's number is its place, from 1. */
 const MIGRATIONS: readonly Migration[] = [
   { name: "spine", sql: SPINE },
   { name: "console", sql: CONSOLE },
+  { name: "recurring", sql: RECURRING },
 ];
 
 const LEDGER = `CREATE TABLE IF NOT EXISTS kiln_migrations
