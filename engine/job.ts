@@ -112,11 +112,14 @@ export type HandlerInterceptor = (
 ) => Promise<unknown>;
 
 /** A handler together with the kind of job that it is for. Made by `JobDefinition.handler`. */
-export class Handler {
-  readonly definition: AnyJobDefinition;
+export class Handler<Input = unknown, Args = Input, Output = unknown> {
+  readonly definition: JobDefinition<Input, Args, Output>;
   readonly #run: (job: Job<never>, context: HandlerContext) => unknown;
 
-  constructor(definition: AnyJobDefinition, run: (job: Job<never>, context: HandlerContext) => unknown) {
+  constructor(
+    definition: JobDefinition<Input, Args, Output>,
+    run: (job: Job<never>, context: HandlerContext) => unknown,
+  ) {
     this.definition = definition;
     this.#run = run;
     Object.freeze(this);
@@ -173,7 +176,7 @@ export class JobDefinition<Input, Args = Input, Output = unknown> implements Any
   }
 
   /** Says what to do with jobs of this kind; goes into `ServerConfig.handlers`. @throws InvalidError */
-  handler(run: HandlerFunction<Args, Output>): Handler {
+  handler(run: HandlerFunction<Args, Output>): Handler<Input, Args, Output> {
     if (typeof run !== "function") {
       throw new InvalidError(`bad handler of ${this.kind}`, [
         { field: "handler", value: shown(run), rule: "must be a function" },

@@ -246,6 +246,15 @@ export function hasMethods(value: unknown, methods: readonly string[]): boolean 
   );
 }
 
+export function isAbortSignal(value: unknown): value is AbortSignal {
+  try {
+    return value instanceof AbortSignal;
+  } catch {
+    // A proxy that does not say what it is.
+    return false;
+  }
+}
+
 /** The known name that is most like `name`, or null when none is like it. */
 export function closest(name: string, known: readonly string[]): string | null {
   const [best] = known
