@@ -78,8 +78,10 @@ export interface Job<Args = unknown> {
   /** A checkpoint that this or an earlier attempt saved with `setParam`; undefined when there is none. */
   param<Value = unknown>(key: string): Value | undefined;
   /**
-   * Saves a checkpoint, a JSON value of at most 1 MiB; resolves when it is stored. Also a sign of life.
-   * @throws ClaimLostError when this attempt no longer holds the job; InvalidError when the value is not JSON
+   * Saves a checkpoint, a JSON value of at most 1 MiB under a key of at most 256 bytes; resolves when it is stored. Also a
+   * sign of life.
+   * @throws ClaimLostError when this attempt no longer holds the job; InvalidError when the value is not JSON or the key no
+   * such text
    */
   setParam(key: string, value: unknown): Promise<void>;
   /** Says that the handler is alive: starts `stallTimeout` anew. */

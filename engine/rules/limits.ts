@@ -8,6 +8,8 @@ export const TAGS = { max: 32, maxBytes: 64 } as const;
 export const META = { maxKeys: 64, maxBytes: 16 * 1024 } as const;
 /** Args, output and params, each as encoded JSON. */
 export const JSON_MAX_BYTES = 1024 * 1024;
+/** The name of a checkpoint. */
+export const PARAM_KEY_MAX_BYTES = 256;
 export const TITLE_MAX_BYTES = 200;
 export const REASON_MAX_BYTES = 256;
 export const ERROR_MAX_BYTES = 2 * 1024;

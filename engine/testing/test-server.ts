@@ -121,7 +121,7 @@ export class TestServer {
    * Runs all jobs for which there is a handler until none is enqueued, scheduled or processing any more, those that they
    * enqueue included, and lets virtual time pass for it. Jobs of other kinds stay where they are. Resolves with the jobs
    * that ran, in the order in which their first attempts ended.
-   * @throws AssertionError naming what is not done when `limit` has passed
+   * @throws AssertionError naming what is not done when `limit` has passed, or a job has had 1,000 attempts at one instant
    * @throws ConflictError while another drain is under way
    */
   async drain(options: DrainOptions = {}): Promise<DrainedJob[]> {
@@ -147,8 +147,10 @@ export class TestServer {
       await this.#serve(drain);
       const unfinished = await this.#unfinished();
       if (unfinished.length === 0) return;
-      if (!inTime) throw await this.#failure(limit, unfinished);
-      const { finishes } = drain.watched;
+      const { finishes, endless } = drain.watched;
+      if (endless !== null)
+        throw await this.#failure(`job ${endless} runs again and again, and no time passes`, unfinished);
+      if (!inTime) throw await this.#failure(`not drained within ${formatDuration(limit)} of virtual time`, unfinished);
       inTime = await this.time.reaches(() => drain.watched.finishes > finishes, end - this.time.now);
     }
   }
@@ -180,12 +182,12 @@ export class TestServer {
     return found;
   }
 
-  async #failure(limit: number, jobs: readonly JobView[]): Promise<AssertionError> {
+  async #failure(what: string, jobs: readonly JobView[]): Promise<AssertionError> {
     const paused = new Set((await this.store.queues()).filter((queue) => queue.paused).map(({ name }) => name));
     const lines = jobs.slice(0, SHOWN).map((job) => `\n  ${describe(job, this.time.now, paused.has(job.queue))}`);
     const more = jobs.length > SHOWN ? "\n  and others" : "";
-    const message = `not drained within ${formatDuration(limit)} of virtual time:${lines.join("")}${more}`;
-    return new AssertionError({ message, stackStartFn: this.drain as (...args: unknown[]) => unknown });
+    const stackStartFn = this.drain as (...args: unknown[]) => unknown;
+    return new AssertionError({ message: `${what}:${lines.join("")}${more}`, stackStartFn });
   }
 
   async #result({ watched }: Drain): Promise<DrainedJob[]> {

@@ -9,7 +9,6 @@ interface Timer {
   /** Timers of one instant fire in the order in which they were set. */
   readonly order: number;
   readonly fn: () => void;
-  cancelled: boolean;
 }
 
 /** 2026-01-01T00:00:00Z: a fixed start keeps runs alike. */
@@ -51,7 +50,7 @@ export class VirtualTime {
 
   /** Timers that are armed: a stopped server has none. */
   get armed(): number {
-    return this.#timers.filter((t) => !t.cancelled).length;
+    return this.#timers.length;
   }
 
   /** A runtime for one more simulated process. */
@@ -108,13 +107,14 @@ export class VirtualTime {
   /** For runtimes of this clock. */
   setTimer(ms: number, fn: () => void): CancelTimer {
     this.#order += 1;
-    const timer: Timer = { at: this.#now + Math.max(ms, 0), order: this.#order, fn, cancelled: false };
+    const timer: Timer = { at: this.#now + Math.max(ms, 0), order: this.#order, fn };
     // Most timers are set for later than those already there, so the place is looked for from the end.
     let place = this.#timers.length;
     while (place > 0 && (this.#timers[place - 1] as Timer).at > timer.at) place -= 1;
     this.#timers.splice(place, 0, timer);
     return () => {
-      timer.cancelled = true;
+      const at = this.#timers.lastIndexOf(timer);
+      if (at >= 0) this.#timers.splice(at, 1);
     };
   }
 
@@ -150,7 +150,6 @@ export class VirtualTime {
         return false;
       }
       this.#timers.shift();
-      if (timer.cancelled) continue;
       atOnce = timer.at === this.#now ? atOnce + 1 : 0;
       if (atOnce > LIVELOCK) throw new Error(`time stands still at ${this.#now}`);
       this.#now = Math.max(this.#now, timer.at);

@@ -20,11 +20,16 @@ export interface AttemptRun {
   readonly output: unknown;
 }
 
+/** A job that runs so often at one instant, for example because it snoozes for no time at all, will never end. */
+const ENDLESS = 1_000;
+
 export class WatchedStore {
   /** For servers, in place of the store itself. */
   readonly store: Store;
   /** Calls of `finish` so far. */
   finishes = 0;
+  /** A job that ran again and again; nothing is claimed any more once there is one. */
+  endless: JobId | null = null;
   readonly #onStart: (ref: JobRef) => void;
   readonly #onEnd: (ref: JobRef) => void;
   readonly #running = new Map<string, { readonly attempt: number; readonly startedAt: Date }>();
@@ -35,7 +40,8 @@ export class WatchedStore {
     this.#onStart = onStart;
     this.#onEnd = onEnd;
     const watched = {
-      claim: async (query: ClaimQuery) => this.#claimed(await store.claim(query)),
+      claim: async (query: ClaimQuery) =>
+        this.endless === null ? this.#claimed(await store.claim(query)) : { known: true, jobs: [], nextIn: null },
       finish: async (server: string, outcomes: readonly Outcome[]) =>
         this.#finished(outcomes, await store.finish(server, outcomes)),
     };
@@ -82,6 +88,8 @@ export class WatchedStore {
     const output = outcome.output === null ? undefined : decodeJson(outcome.output);
     runs.push({ ...started, state, reason: reasonOf(outcome, state), error, delay, output });
     this.#ended.set(id, runs);
+    const since = runs.at(-ENDLESS)?.startedAt.getTime();
+    if (since === started.startedAt.getTime()) this.endless = id;
   }
 }
 

@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import type { Client, EnqueueOptions } from "../../engine/client.ts";
+import { Client, type EnqueueOptions } from "../../engine/client.ts";
 import { defineJob, type Job, type JobOptions } from "../../engine/job.ts";
+import type { NewJob } from "../../engine/store.ts";
 import type { JobView } from "../../engine/view.ts";
 import { assertNotStuck, everything, refusalOf, runAll, STORES, serverOn } from "./support.ts";
 import { JSON_VALUES, TEXT_NAMES, VALUES } from "./values.ts";
@@ -285,6 +286,37 @@ for (const [store, open] of Object.entries(STORES)) {
       for (const [id, job] of handed) if (field.handed) check(field.handed(job), id);
       const unhanded = ids.filter((id) => !handed.has(id));
       for (const id of unhanded) assert.equal((await client.get(id))?.history.at(-1)?.reason, "deadline");
+      await assertNotStuck(server, ids);
+      await server.store.close();
+    });
+  }
+}
+
+/** What an interceptor of the client may make of a job. */
+const NEW: NewJob = {
+  ...{ kind: "plain", queue: "default", args: "{}", priority: 0, maxAttempts: 1, timeout: null, delay: 0 },
+  ...{ runAt: null, deadline: null, title: null, tags: [], meta: {} },
+};
+
+for (const [store, open] of Object.entries(STORES)) {
+  for (const name of Object.keys(NEW) as (keyof NewJob)[]) {
+    test(`${store}: whatever an interceptor makes of a job's ${name} is refused by the store or does no harm`, async () => {
+      const server = await serverOn(
+        open,
+        [plain, ...kinds].map((kind) => kind.handler(() => null)),
+      );
+      const ids: number[] = [];
+      const counts = { refused: 0, taken: 0 };
+      for (const value of VALUES) {
+        const changed = { ...NEW, [name]: value.make(name === "kind" ? 128 : 64) };
+        const client = new Client(server.store, { interceptors: [(_jobs, next) => next([changed as NewJob])] });
+        const before = await everything(server);
+        const refusal = await refusalOf(async () => ids.push(await client.enqueue(plain, {})));
+        if (refusal !== undefined) assert.deepEqual(await everything(server), before, value.name);
+        counts[refusal === undefined ? "taken" : "refused"] += 1;
+      }
+      assert.ok(counts.refused > 20, JSON.stringify(counts));
+      await runAll(server);
       await assertNotStuck(server, ids);
       await server.store.close();
     });

@@ -237,6 +237,37 @@ describe("the limit", () => {
     assert.equal((await server.drain({ limit: "1h" })).length, 1);
   });
 
+  test("is not needed for a job that runs again and again at once", async () => {
+    const server = new TestServer({
+      handlers: [
+        step.handler(() => {
+          throw snooze(0);
+        }),
+      ],
+    });
+    await server.client.enqueue(step, { n: 1 });
+    const message = /^job 1 runs again and again, and no time passes:\n {2}job 1, step, enqueued$/;
+    await assert.rejects(server.drain(), { name: "AssertionError", message });
+    await server.client.delete(1);
+    assert.deepEqual(await server.drain(), []);
+  });
+
+  test("may allow for any number of attempts as long as time passes", async () => {
+    let runs = 0;
+    const server = new TestServer({
+      handlers: [
+        step.handler(() => {
+          runs += 1;
+          if (runs < 2_000) throw snooze("1m");
+          return runs;
+        }),
+      ],
+    });
+    await server.client.enqueue(step, { n: 1 });
+    const [job] = await server.drain({ limit: "2d" });
+    assert.deepEqual([job?.output, job?.attempts.length, job?.attempt], [2_000, 2_000, 1]);
+  });
+
   test("names at most five jobs", async () => {
     const server = new TestServer({ handlers: [step.handler(() => 1)] });
     await server.client.enqueueMany(Array.from({ length: 7 }, (_, n) => step.spec({ n }, { delay: "1h" })));
