@@ -170,7 +170,10 @@ function readTitle(
 function makeTitle(place: Place, title: ResolvedJobOptions["title"], args: unknown): unknown {
   if (typeof title !== "function") return title;
   try {
-    return title(args as never);
+    const made: unknown = title(args as never);
+    // An async function makes no title; its rejection must not end the process on top of that.
+    if (made instanceof Promise) made.catch(() => {});
+    return made;
   } catch (error) {
     const { error: text } = serializeError(error);
     place.problems.add(fieldOf(place, "args"), args, `must be such that a title can be made of it (${text})`);

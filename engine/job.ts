@@ -84,8 +84,10 @@ export interface Job<Args = unknown> {
   /** A checkpoint that this or an earlier attempt saved with `setParam`; undefined when there is none. */
   param<Value = unknown>(key: string): Value | undefined;
   /**
-   * Saves a checkpoint, a JSON value of at most 1 MiB; resolves when it is stored. Also a sign of life.
-   * @throws ClaimLostError when this attempt no longer holds the job; InvalidError when the value is not JSON
+   * Saves a checkpoint, a JSON value of at most 1 MiB under a key of at most 256 bytes; resolves when it is stored. Also a
+   * sign of life.
+   * @throws ClaimLostError when this attempt no longer holds the job; InvalidError when the value is not JSON or the key no
+   * such text
    */
   setParam(key: string, value: unknown): Promise<void>;
   /**
@@ -129,11 +131,14 @@ export type HandlerInterceptor = (
 ) => Promise<unknown>;
 
 /** A handler together with the kind of job that it is for. Made by `JobDefinition.handler`. */
-export class Handler {
-  readonly definition: AnyJobDefinition;
+export class Handler<Input = unknown, Args = Input, Output = unknown> {
+  readonly definition: JobDefinition<Input, Args, Output>;
   readonly #run: (job: Job<never>, context: HandlerContext) => unknown;
 
-  constructor(definition: AnyJobDefinition, run: (job: Job<never>, context: HandlerContext) => unknown) {
+  constructor(
+    definition: JobDefinition<Input, Args, Output>,
+    run: (job: Job<never>, context: HandlerContext) => unknown,
+  ) {
     this.definition = definition;
     this.#run = run;
     Object.freeze(this);
@@ -210,7 +215,7 @@ export class JobDefinition<Input, Args = Input, Output = unknown> implements Any
   }
 
   /** Says what to do with jobs of this kind; goes into `ServerConfig.handlers`. @throws InvalidError */
-  handler(run: HandlerFunction<Args, Output>): Handler {
+  handler(run: HandlerFunction<Args, Output>): Handler<Input, Args, Output> {
     if (typeof run !== "function") {
       throw new InvalidError(`bad handler of ${this.kind}`, [
         { field: "handler", value: shown(run), rule: "must be a function" },

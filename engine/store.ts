@@ -320,7 +320,7 @@ export interface Store {
    */
   finish(server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]>;
 
-  /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON. */
+  /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON or a key too long. */
   setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void>;
 
   /**

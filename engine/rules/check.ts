@@ -1,7 +1,17 @@
 /** What every store refuses before it writes anything. The client has checked the same with a user's words. */
 import { Problems, pathStep } from "../problems.ts";
 import { JOB_STATES, type JobFilter, type JobQuery, type JsonText, type NewJob, type SeriesQuery } from "../store.ts";
-import { ATTEMPTS, JSON_MAX_BYTES, KIND, LONGEST_DURATION, PAGE, PRIORITY, QUEUE, RECURRING } from "./limits.ts";
+import {
+  ATTEMPTS,
+  JSON_MAX_BYTES,
+  KIND,
+  LONGEST_DURATION,
+  PAGE,
+  PARAM_KEY_MAX_BYTES,
+  PRIORITY,
+  QUEUE,
+  RECURRING,
+} from "./limits.ts";
 import { isJson } from "./outcome.ts";
 import {
   CLEAN_RULE,
@@ -35,18 +45,40 @@ export function checkNewJobs(jobs: readonly NewJob[], what = "can't insert", pla
     check(isJson(job.args), "args", job.args, "must be JSON");
     check(fits(job.args, JSON_MAX_BYTES), "args", job.args, `must be at most ${JSON_MAX_BYTES} bytes`);
     check(job.timeout === null || isDuration(job.timeout), "timeout", job.timeout, DURATION_RULE);
-    check(job.delay <= LONGEST_DURATION, "delay", job.delay, DURATION_RULE);
+    check(typeof job.delay === "number" && job.delay <= LONGEST_DURATION, "delay", job.delay, DURATION_RULE);
     check(isInstant(job.runAt), "runAt", job.runAt, INSTANT_RULE);
     check(isInstant(job.deadline), "deadline", job.deadline, INSTANT_RULE);
     check(job.title === null || isClean(job.title), "title", job.title, CLEAN_RULE);
-    check(job.tags.every(isClean), "tags", job.tags, CLEAN_RULE);
-    check(Object.entries(job.meta).flat().every(isClean), "meta", job.meta, CLEAN_RULE);
+    check(
+      areClean(() => Array.isArray(job.tags) && Array.from(job.tags)),
+      "tags",
+      job.tags,
+      CLEAN_RULE,
+    );
+    check(
+      areClean(() => isRecord(job.meta) && Object.entries(job.meta).flat()),
+      "meta",
+      job.meta,
+      CLEAN_RULE,
+    );
     check(isRecurringId(job.recurringId), "recurringId", job.recurringId, RECURRING_RULE);
   });
   problems.end(what);
 }
 
 const isRecurringId = (id: unknown): boolean => id === null || isName(id, RECURRING);
+
+/** `read` may throw: an interceptor may have put anything there. */
+function areClean(read: () => false | readonly unknown[]): boolean {
+  try {
+    const texts = read();
+    return texts !== false && texts.every(isClean);
+  } catch {
+    return false;
+  }
+}
+
+const isRecord = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
 
 const range = ({ min, max }: { min: number; max: number }): string => `must be an integer from ${min} to ${max}`;
 
@@ -58,6 +90,7 @@ export function checkParams(params: Readonly<Record<string, JsonText>>): void {
   for (const [key, value] of Object.entries(params)) {
     const field = `params${pathStep(key)}`;
     if (!isClean(key)) problems.add(field, key, CLEAN_RULE);
+    if (!fits(key, PARAM_KEY_MAX_BYTES)) problems.add(field, key, `must be at most ${PARAM_KEY_MAX_BYTES} bytes`);
     if (!isJson(value)) problems.add(field, value, "must be JSON");
     if (!fits(value, JSON_MAX_BYTES)) problems.add(field, value, `must be at most ${JSON_MAX_BYTES} bytes`);
   }

@@ -12,6 +12,8 @@ export const META = { maxKeys: 64, maxBytes: 16 * 1024 } as const;
 export const META_RESERVED = "kiln.";
 /** Args, output and params, each as encoded JSON. */
 export const JSON_MAX_BYTES = 1024 * 1024;
+/** The name of a checkpoint. */
+export const PARAM_KEY_MAX_BYTES = 256;
 export const TITLE_MAX_BYTES = 200;
 export const REASON_MAX_BYTES = 256;
 export const ERROR_MAX_BYTES = 2 * 1024;

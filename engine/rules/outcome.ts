@@ -47,6 +47,11 @@ export function isJson(text: unknown): text is string {
   }
 }
 
+/** Why a job moved to `state` by an outcome: a cancel request may have made `deleted` of it. */
+export function reasonOf(outcome: Outcome, state: JobState): string | null {
+  return state === "deleted" && outcome.state !== "deleted" ? "cancelled" : outcome.reason;
+}
+
 /**
  * The job after the outcome. A cancel request turns everything but success into `deleted`; `scheduled` without a delay is
  * `enqueued`; a refund takes the attempt back, the claim number is never given back.
@@ -64,7 +69,7 @@ export function settle(
       ? "enqueued"
       : outcome.state;
   const attempt = outcome.refund ? Math.max(job.attempt - 1, 0) : job.attempt;
-  const reason = cancelled && outcome.state !== "deleted" ? "cancelled" : outcome.reason;
+  const reason = reasonOf(outcome, state);
   const waits = state === "scheduled" || state === "enqueued";
   return {
     state,

@@ -1,5 +1,5 @@
 /** What a single value must be, and the words in which an error says so. */
-
+import { isDate } from "node:util/types";
 import { INSTANT, KIND, LONGEST_DURATION, QUEUE, RECURRING } from "./limits.ts";
 import { cleanText } from "./text.ts";
 
@@ -24,12 +24,12 @@ export function isName(
   );
 }
 
-export const isDuration = (ms: number): boolean => ms >= 0 && ms <= LONGEST_DURATION;
+export const isDuration = (ms: unknown): boolean => typeof ms === "number" && ms >= 0 && ms <= LONGEST_DURATION;
 
 export const isClean = (text: unknown): boolean => typeof text === "string" && cleanText(text) === text;
 
 export function isInstant(date: Date | null): boolean {
   if (date === null) return true;
-  const ms = date instanceof Date ? date.getTime() : Number.NaN;
+  const ms = isDate(date) ? date.getTime() : Number.NaN;
   return ms >= INSTANT.min && ms <= INSTANT.max;
 }

@@ -4,6 +4,8 @@ import { StoreError } from "../errors.ts";
 import type { Job } from "../job.ts";
 import { decodeJson, encodeJson } from "../json.ts";
 import type { Logger } from "../logger.ts";
+import { Problems, pathStep, readText } from "../problems.ts";
+import { PARAM_KEY_MAX_BYTES } from "../rules/limits.ts";
 import { occurrenceOf } from "../rules/recurring.ts";
 import type { Runtime } from "../runtime.ts";
 import type { ClaimedJob, JsonText, Store } from "../store.ts";
@@ -19,6 +21,7 @@ export interface RunningJobDeps {
   readonly console: () => JobConsole | null;
 }
 
+const SAVE = "can't save the checkpoint";
 const DEADLINE = 15_000;
 const RETRY_FIRST = 100;
 const RETRY_LONGEST = 5_000;
@@ -37,7 +40,10 @@ export function runningJob(claimed: ClaimedJob, args: unknown, deps: RunningJobD
     },
     async setParam(key, value) {
       deps.onSign();
-      const json = encodeJson(value, "can't save the checkpoint", `params.${key}`);
+      const problems = new Problems();
+      readText(problems, "key", key, { maxBytes: PARAM_KEY_MAX_BYTES, empty: true });
+      problems.end(SAVE);
+      const json = encodeJson(value, SAVE, `params${pathStep(key)}`);
       await saveParam(claimed, key, json, deps);
       params.set(key, json);
     },

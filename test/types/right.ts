@@ -14,6 +14,7 @@ import type { Decoded } from "../../engine/json.ts";
 import type { Logger } from "../../engine/logger.ts";
 import { type Backoff, constant, delays, exponential, snooze } from "../../engine/retry.ts";
 import type { ConsoleLine, InsertedJob, JobId } from "../../engine/store.ts";
+import { assertEnqueued, assertNotEnqueued, runJob, TestServer } from "../../engine/testing/index.ts";
 
 /** Compiles only if both types are the same. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
@@ -155,3 +156,17 @@ export const backoffs: Backoff[] = [
 export const around: HandlerInterceptor = async (job, _context, next) => (job.kind === "order" ? next() : undefined);
 export const aroundInsert: EnqueueInterceptor = (jobs, next) => next(jobs.map((job) => ({ ...job, queue: "other" })));
 export const logger: Logger = console;
+
+// The testing kit.
+export async function tested(): Promise<void> {
+  const reportJob = defineJob<{ from: Date }, { bytes: number; at: Date }>("tested");
+  const handler = reportJob.handler(({ args }) => ({ bytes: args.from.length, at: new Date(0) }));
+  const { output, error } = await runJob(handler, { from: new Date(0) }, { attempt: 2, tags: ["a"] });
+  same<typeof output, { bytes: number; at: string } | undefined>(true);
+  same<typeof error, unknown>(true);
+  const job = await assertEnqueued(client, reportJob, { from: new Date(0) });
+  same<typeof job.args, { from: string }>(true);
+  await assertNotEnqueued(client, reportJob, ({ args }) => args.from === "");
+  const jobs = await new TestServer({ handlers: [handler] }).drain({ limit: "1h" });
+  same<(typeof jobs)[number]["attempts"][number]["error"], string | null>(true);
+}
