@@ -25,6 +25,7 @@ import { Checker, copyArray, hasMethods } from "./validate.ts";
 import { type JobView, viewJob } from "./view.ts";
 
 export type { EnqueueOptions } from "./enqueue.ts";
+export type { UniqueOptions } from "./unique.ts";
 export type { JobView } from "./view.ts";
 
 /**
@@ -89,7 +90,8 @@ export class Client {
 
   /**
    * Adds a job; it runs as soon as a server with a handler for its kind is free. The args are stored as they are given
-   * (as JSON, at most 1 MiB), after the definition's schema has accepted them.
+   * (as JSON, at most 1 MiB), after the definition's schema has accepted them. Returns its id; the holder's when the job is
+   * a duplicate of a unique one.
    */
   async enqueue<Input, Args, Output>(
     definition: JobDefinition<Input, Args, Output>,

@@ -10,6 +10,7 @@ import { QUEUE_RULE } from "./rules/values.ts";
 import type { Runtime } from "./runtime.ts";
 import { checkArgs } from "./schema.ts";
 import type { NewJob } from "./store.ts";
+import { readUnique, type UniqueOptions } from "./unique.ts";
 import { Checker } from "./validate.ts";
 
 /** What may be said of one job; whatever is left out is as its definition says. */
@@ -33,6 +34,8 @@ export interface EnqueueOptions {
   readonly tags?: readonly string[];
   /** At most 64 keys; keys and values together at most 16 KiB. */
   readonly meta?: Readonly<Record<string, string>>;
+  /** At most one such job at a time, told apart by its args (true) or as the options say. Default: any number. */
+  readonly unique?: true | UniqueOptions;
 }
 
 const ENQUEUE_OPTIONS = [
@@ -46,6 +49,7 @@ const ENQUEUE_OPTIONS = [
   "title",
   "tags",
   "meta",
+  "unique",
 ] as const satisfies readonly (keyof EnqueueOptions)[];
 
 type OptionsChecker = Checker<(typeof ENQUEUE_OPTIONS)[number]>;
@@ -119,14 +123,18 @@ function prepare(
   const title = readTitle(place, check, definition, args);
   const job: NewJob = {
     ...{ kind, queue, priority, maxAttempts, args: json ?? "", title },
-    ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {} },
+    ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {}, unique: null },
   };
   const pending = json !== null && schema !== null ? checkArgs(problems, field, schema, json) : undefined;
-  return { job: check === null ? job : { ...job, ...readOptions(check, general) }, pending: pending ?? undefined };
+  const complete = check === null ? job : { ...job, ...readOptions(check, general), ...readKey(check, job) };
+  return { job: complete, pending: pending ?? undefined };
 }
 
 /** What the options say; what they leave out is as in `general`. */
-function readOptions(check: OptionsChecker, general: ResolvedJobOptions): Omit<NewJob, "kind" | "args" | "title"> {
+function readOptions(
+  check: OptionsChecker,
+  general: ResolvedJobOptions,
+): Omit<NewJob, "kind" | "args" | "title" | "unique"> {
   if (check.has("delay") && check.has("runAt")) check.refuse("runAt", "can't be given together with delay");
   return {
     queue: check.name("queue", QUEUE, QUEUE_RULE, { default: general.queue }),
@@ -139,6 +147,13 @@ function readOptions(check: OptionsChecker, general: ResolvedJobOptions): Omit<N
     tags: readTags(check),
     meta: readMeta(check),
   };
+}
+
+/** Nothing for a job that is not unique. */
+function readKey(check: OptionsChecker, { kind, args }: NewJob): Partial<Pick<NewJob, "unique" | "delay">> {
+  const read = readUnique(check, kind, args);
+  if (read === null) return {};
+  return read.delay === null ? { unique: read.unique } : { unique: read.unique, delay: read.delay };
 }
 
 /** Shown only, so a long one is cut and an empty one is none. */

@@ -28,6 +28,7 @@ export {
   type JobView,
   type JobViewPage,
   type SeriesOptions,
+  type UniqueOptions,
 } from "./client.ts";
 
 // ----------------------------------------------------------------------------------------------------------------- run
@@ -104,6 +105,7 @@ export {
   type StoreCapabilities,
   type StoreEvent,
   type StoreListener,
+  type UniqueKey,
 } from "./store.ts";
 
 // --------------------------------------------------------------------------------------------------------- environment

@@ -50,11 +50,40 @@ export interface NewJob {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  /** Null = any number of such jobs. */
+  readonly unique: UniqueKey | null;
+}
+
+/**
+ * While a job holds a key, inserting another with it gives a duplicate: nothing is added. Within one call a repeated key is
+ * always a plain duplicate of the first job that has it. `rules/unique.ts` has the decisions.
+ */
+export interface UniqueKey {
+  /** 32 lowercase hex digits; the client makes them of the job's kind and of the user's key. */
+  readonly key: string;
+  /**
+   * How long the key is held, counted from the insert, whatever becomes of the job; more than 0. Null = until the job
+   * succeeds, fails or is deleted; when it is requeued it takes the key again.
+   */
+  readonly window: number | null;
+  /**
+   * What a duplicate does to the holder. `keep`: nothing. `replace`: while the holder waits it takes the newcomer's args,
+   * meta, tags, title, priority and run time; an enqueued one takes a run time only when that is in the future, and is
+   * scheduled again. `debounce`: the job runs `delay` after it was inserted last, whatever `runAt` says, and a duplicate
+   * pushes and replaces the holder while that is scheduled.
+   */
+  readonly onConflict: "keep" | "replace" | "debounce";
 }
 
 export interface InsertedJob {
+  /** Of a duplicate: the holder's. */
   readonly id: JobId;
+  /** Of a duplicate: the holder's; `deleted` when the key's window outlived the holder and retention has removed it. */
   readonly state: JobState;
+  /** Nothing was added, because another job holds the unique key. */
+  readonly duplicate: boolean;
+  /** A duplicate that the holder has taken its payload from. */
+  readonly replaced: boolean;
 }
 
 // ----------------------------------------------------------------------------------------------------- claim
@@ -249,7 +278,8 @@ export interface Store {
   now(): Promise<Date>;
 
   /**
-   * Adds jobs, all or none; ids grow in the order given. Emits `ready` for the queues concerned.
+   * Adds jobs, all or none apart from duplicates of unique jobs; ids of new jobs grow in the order given. Emits `ready` for
+   * the queues concerned.
    * @throws InvalidError naming the position of each bad job.
    */
   insert(jobs: readonly NewJob[]): Promise<InsertedJob[]>;
@@ -291,14 +321,15 @@ export interface Store {
    * changed; 0 when all is well.
    */
   sweep(limit: number): Promise<number>;
-  /** Removes what retention has outlived. Returns rows removed; at `limit` or more there may be more. */
+  /** Removes what retention has outlived, and unique keys whose window is over. Returns rows removed; at `limit` or more there may be more. */
   prune(query: PruneQuery): Promise<number>;
 
   /** Deletes live jobs; running ones are asked to stop. Returns how many it deleted or newly marked. @throws InvalidError */
   delete(filter: JobFilter): Promise<number>;
   /**
    * Makes failed, scheduled, succeeded and deleted jobs ready now; others are passed over. All but scheduled ones start
-   * over with attempt 0; a scheduled one keeps its attempt and gets one more if it has none left. Returns how many.
+   * over with attempt 0; a scheduled one keeps its attempt and gets one more if it has none left. A job whose unique key
+   * another job holds now is passed over. Returns how many.
    * @throws InvalidError
    */
   requeue(filter: JobFilter): Promise<number>;

@@ -3,6 +3,7 @@ import { Problems, pathStep } from "../problems.ts";
 import { JOB_STATES, type JobFilter, type JobQuery, type JsonText, type NewJob, type SeriesQuery } from "../store.ts";
 import { ATTEMPTS, JSON_MAX_BYTES, KIND, LONGEST_DURATION, PAGE, PRIORITY, QUEUE } from "./limits.ts";
 import { isJson } from "./outcome.ts";
+import { checkUnique } from "./unique.ts";
 import {
   CLEAN_RULE,
   DURATION_RULE,
@@ -38,6 +39,7 @@ export function checkNewJobs(jobs: readonly NewJob[]): void {
     check(job.title === null || isClean(job.title), "title", job.title, CLEAN_RULE);
     check(job.tags.every(isClean), "tags", job.tags, CLEAN_RULE);
     check(Object.entries(job.meta).flat().every(isClean), "meta", job.meta, CLEAN_RULE);
+    if (job.unique !== null) checkUnique(job.unique ?? {}, check);
   });
   problems.end("can't insert");
 }

@@ -25,6 +25,7 @@ import { paramsCases } from "./params.ts";
 import { promoteCases } from "./promote.ts";
 import { statisticsCases } from "./statistics.ts";
 import type { Group, Harness } from "./support.ts";
+import { uniqueCases } from "./unique.ts";
 
 export type { Harness } from "./support.ts";
 
@@ -42,6 +43,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   inspect: inspectCases,
   statistics: statisticsCases,
   notify: notifyCases,
+  unique: uniqueCases,
   close: closeCases,
 };
 

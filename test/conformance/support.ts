@@ -55,6 +55,7 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     title: null,
     tags: [],
     meta: {},
+    unique: null,
     ...fields,
   };
 }

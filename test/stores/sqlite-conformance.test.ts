@@ -38,6 +38,14 @@ const queue = fc.constantFrom("a", "b");
 const kind = fc.constantFrom("x", "y");
 const server = fc.constantFrom("s1", "s2");
 const delay = fc.constantFrom(0, 0, 500, 60_000);
+const unique = fc.option(
+  fc.record({
+    key: fc.constantFrom("a", "b").map((digit) => digit.repeat(32)),
+    window: fc.constantFrom(null, 500, 60_000),
+    onConflict: fc.constantFrom("keep", "replace", "debounce"),
+  }),
+  { nil: null },
+);
 const index = fc.nat(5);
 const filter: fc.Arbitrary<JobFilter> = fc
   .record({
@@ -63,7 +71,7 @@ const COMMON = 3;
 const steps: fc.Arbitrary<Step>[] = [
   step(
     "insert",
-    fc.array(fc.record({ queue, kind, delay, priority: fc.integer({ min: -1, max: 1 }) }), { maxLength: 3 }),
+    fc.array(fc.record({ queue, kind, delay, priority: fc.integer({ min: -1, max: 1 }), unique }), { maxLength: 3 }),
     (jobs) => (store) => store.insert(jobs.map((job) => newJob({ ...job, maxAttempts: 2, tags: [job.kind] }))),
   ),
   step(

@@ -17,6 +17,8 @@ async function callEverything(store: SqliteStore, time: VirtualTime): Promise<vo
   await oneOfEach(store);
   await store.insert(["a", "b", "c"].flatMap((kind) => newJobs(30, { kind, tags: ["t"] })));
   await store.insert(newJobs(10, { delay: MINUTE }));
+  const unique = { key: "a".repeat(32), window: null, onConflict: "replace" } as const;
+  for (let time = 0; time < 2; time++) await store.insert([newJob({ kind: "unique", unique })]);
   await time.advance(2 * MINUTE);
   await store.heartbeat({ server: "s1", running: 1 });
   await store.lead({ name: "leader", holder: "s1", ttl: 1 });

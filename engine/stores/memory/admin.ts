@@ -4,6 +4,7 @@ import { appendHistory, historyEntry } from "../../rules/history.ts";
 import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts } from "../../rules/state.ts";
 import type { HistoryEntry, JobFilter, JobState } from "../../store.ts";
 import { change, type Data, type Row, tally } from "./data.ts";
+import { releaseKey, retakeKey } from "./unique.ts";
 
 /** Named `deleteJobs` because `delete` is a word of the language. */
 export function deleteJobs(data: Data, filter: JobFilter): number {
@@ -13,6 +14,7 @@ export function deleteJobs(data: Data, filter: JobFilter): number {
   for (const row of ended) {
     const history = historyWith(row, "deleted", row.attempt, "deleted", now);
     change(data, row, { state: "deleted", finalizedAt: now, history });
+    releaseKey(data, row);
     tally(data, "deleted", now);
   }
   for (const row of running) {
@@ -24,7 +26,7 @@ export function deleteJobs(data: Data, filter: JobFilter): number {
 
 export function requeue(data: Data, filter: JobFilter): number {
   const now = data.runtime.now();
-  const rows = matching(data, filter, REQUEUEABLE);
+  const rows = matching(data, filter, REQUEUEABLE).filter((row) => retakeKey(data, row, now));
   for (const row of rows) {
     change(data, row, {
       ...requeuedAttempts(row.state, row.attempt, row.maxAttempts),

@@ -14,6 +14,7 @@ import {
   type ServerInfo,
 } from "../../store.ts";
 import { Heap, type Placed } from "./heap.ts";
+import type { KeyRow } from "./unique.ts";
 import type { Wake } from "./wake.ts";
 
 /**
@@ -24,14 +25,16 @@ export interface Row extends Placed {
   readonly id: JobId;
   readonly kind: string;
   readonly queue: string;
-  readonly args: JsonText;
-  readonly priority: number;
   readonly timeout: number | null;
   readonly deadline: number | null;
   readonly createdAt: number;
-  readonly title: string | null;
-  readonly tags: readonly string[];
-  readonly meta: Readonly<Record<string, string>>;
+  /** That it releases when it ends. */
+  readonly uniqueKey: string | null;
+  args: JsonText;
+  priority: number;
+  title: string | null;
+  tags: readonly string[];
+  meta: Readonly<Record<string, string>>;
   state: JobState;
   claim: number;
   attempt: number;
@@ -85,6 +88,8 @@ export interface Data {
   readonly servers: Map<string, ServerRow>;
   readonly leases: Map<string, LeaseRow>;
   readonly paused: Set<string>;
+  /** Unique keys, with the jobs that hold them. */
+  readonly keys: Map<string, KeyRow>;
   /** Statistics by the start of their minute. */
   readonly minutes: Map<number, Tally>;
   /** All-time totals. */
@@ -105,6 +110,7 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
     servers: new Map(),
     leases: new Map(),
     paused: new Set(),
+    keys: new Map(),
     minutes: new Map(),
     totals: { succeeded: 0, deleted: 0 },
     retries: 0,

@@ -1,6 +1,7 @@
 import { jobOutlived, serverOutlived } from "../../rules/retention.ts";
 import { ARCHIVED_STATES, type PruneQuery } from "../../store.ts";
 import { type Data, promote, type Row, removeRow } from "./data.ts";
+import { pruneKeys } from "./unique.ts";
 
 export function sweep(data: Data, limit: number): number {
   const now = data.runtime.now();
@@ -18,6 +19,7 @@ export function prune(data: Data, query: PruneQuery): number {
   for (const state of [...ARCHIVED_STATES, "failed"] as const) {
     removed += pruneJobs(data, data.byState[state], query[state], now, query.limit);
   }
+  removed += pruneKeys(data, now, query.limit);
   dropEmptyLanes(data);
   return removed + pruneServers(data, query, now) + foldMinutes(data, now - query.stats, query.limit);
 }

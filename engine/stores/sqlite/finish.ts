@@ -6,13 +6,15 @@
 import { ClaimLostError } from "../../errors.ts";
 import { checkParams } from "../../rules/check.ts";
 import { COUNTERS, type Counter, refusal, type Settled, settle } from "../../rules/outcome.ts";
+import { releasesKey } from "../../rules/unique.ts";
 import type { ArchivedState, FinishResult, JobId, JobRef, JsonText, Outcome } from "../../store.ts";
 import { archive, archiveAll, historyWith } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
 import { decodeTexts, encodeTexts } from "./rows.ts";
+import { releaseKey } from "./unique.ts";
 import { Waiting } from "./wake.ts";
 
-const HELD = `SELECT id, claim, attempt, run_at, cancel_requested, queue FROM kiln_jobs
+const HELD = `SELECT id, claim, attempt, run_at, cancel_requested, queue, unique_key FROM kiln_jobs
   WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'processing'`;
 
 const RUN_AGAIN = `UPDATE kiln_jobs SET state = ?2, attempt = ?3, run_at = ?4, finalized_at = ?5,
@@ -25,7 +27,18 @@ interface HeldJob {
   readonly runAt: number;
   readonly cancelRequested: boolean;
   readonly queue: string;
+  readonly uniqueKey: string | null;
 }
+
+type HeldRow = readonly [
+  id: JobId,
+  claim: number,
+  attempt: number,
+  runAt: number,
+  cancelRequested: number,
+  queue: string,
+  uniqueKey: string | null,
+];
 
 export async function finish(db: Connection, server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]> {
   // Outputs are parsed here, before the lock is taken.
@@ -48,11 +61,11 @@ export async function finish(db: Connection, server: string, outcomes: readonly 
 }
 
 function heldJobs(db: Connection, refs: readonly JobRef[]): Map<JobId, HeldJob> {
-  const rows = db.all<[JobId, number, number, number, number, string]>(HELD, JSON.stringify(refs.map(({ id }) => id)));
+  const rows = db.all<HeldRow>(HELD, JSON.stringify(refs.map(({ id }) => id)));
   return new Map(
-    rows.map(([id, claim, attempt, runAt, cancel, queue]) => [
+    rows.map(([id, claim, attempt, runAt, cancel, queue, uniqueKey]) => [
       id,
-      { id, claim, attempt, runAt, cancelRequested: cancel === 1, queue },
+      { id, claim, attempt, runAt, cancelRequested: cancel === 1, queue, uniqueKey },
     ]),
   );
 }
@@ -79,6 +92,7 @@ class Finishing {
   /** Returns the job's new state. */
   apply(job: HeldJob, outcome: Outcome): Settled["state"] {
     const settled = settle(job, outcome, this.#server, this.#tx.now);
+    if (releasesKey(settled.state)) releaseKey(this.#db, job.id, job.uniqueKey);
     if (settled.counter !== null) this.#counts[settled.counter] += 1;
     if (settled.state === "succeeded" || settled.state === "deleted") this.#archive(job, settled, settled.state);
     else this.#runAgain(job, settled);

@@ -42,6 +42,11 @@ const OUTLIVED = {
     from: "kiln_jobs INDEXED BY kiln_jobs_failed WHERE state = 'failed' AND finalized_at <= ?1 - ?2",
     order: "finalized_at, id",
   },
+  keys: {
+    key: "key",
+    from: "kiln_unique_keys INDEXED BY kiln_unique_keys_expiry WHERE expires_at IS NOT NULL AND expires_at <= ?1 - ?2",
+    order: "expires_at",
+  },
   servers: { key: "id", from: "kiln_servers WHERE heartbeat_at < ?1 - max(?2, dead_after)", order: "id" },
   // The all-time totals stand before minute 0.
   stats: { key: "minute, server", from: "kiln_stats WHERE minute >= 0 AND minute < ?1 - ?2", order: "minute, server" },
@@ -59,6 +64,7 @@ export async function prune(db: Connection, query: PruneQuery): Promise<number> 
     const age = query[state];
     if (age !== null) removed += await removeOutlived(db, OUTLIVED[state], age, query.limit);
   }
+  removed += await removeOutlived(db, OUTLIVED.keys, 0, query.limit);
   removed += await removeOutlived(db, OUTLIVED.servers, query.servers, query.limit);
   return removed + (await removeOutlived(db, OUTLIVED.stats, query.stats, query.limit));
 }

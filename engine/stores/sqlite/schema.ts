@@ -123,8 +123,25 @@ const SPINE = `
   CREATE TABLE kiln_paused_queues (queue TEXT PRIMARY KEY, paused_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `;
 
+/** The keys that are held. Live and ended jobs keep the key that they take again when they are requeued. */
+const UNIQUE = `
+  ALTER TABLE kiln_jobs ADD COLUMN unique_key TEXT;
+  ALTER TABLE kiln_archive ADD COLUMN unique_key TEXT;
+
+  -- Without an expiry a key is held until its job ends.
+  CREATE TABLE kiln_unique_keys (
+    key        TEXT PRIMARY KEY,
+    job_id     INTEGER NOT NULL,
+    expires_at INTEGER
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX kiln_unique_keys_expiry ON kiln_unique_keys (expires_at) WHERE expires_at IS NOT NULL;
+`;
+
 /** Never changed once released; new ones are added at the end. A migration's number is its place, from 1. */
-const MIGRATIONS: readonly Migration[] = [{ name: "spine", sql: SPINE }];
+const MIGRATIONS: readonly Migration[] = [
+  { name: "spine", sql: SPINE },
+  { name: "unique", sql: UNIQUE },
+];
 
 const LEDGER = `CREATE TABLE IF NOT EXISTS kiln_migrations
   (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT`;
