@@ -28,8 +28,11 @@ export {
   type JobView,
   type JobViewPage,
   type SeriesOptions,
+  type SpecOptions,
   type UniqueOptions,
 } from "./client.ts";
+
+export { Flow } from "./flow.ts";
 
 // ----------------------------------------------------------------------------------------------------------------- run
 
@@ -94,6 +97,9 @@ export {
   OUTCOME_STATES,
   type Outcome,
   type OutcomeState,
+  PARENT_STATES,
+  type Parent,
+  type ParentState,
   type PruneQuery,
   type QueueRecord,
   type Retention,

@@ -13,12 +13,21 @@ export type JsonText = string;
  *        └──────────────────────────↑  ↑                  │ ├──────→ deleted
  *                                   │  └─retry/hand back──┤ └──────→ failed
  *               scheduled ←─retry later / snooze──────────┘
+ *     insert ─→ awaiting ──parents──→ scheduled, enqueued; deleted when a parent ended as it must not
  *     requeue: failed, scheduled, succeeded, deleted ─→ enqueued
- *     delete:  enqueued, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless it succeeds
+ *     delete:  awaiting, enqueued, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless it succeeds
  *
  * `failed` is not an end: the job stays with the live ones until someone requeues or deletes it.
  */
-export const JOB_STATES = ["scheduled", "enqueued", "processing", "succeeded", "failed", "deleted"] as const;
+export const JOB_STATES = [
+  "awaiting",
+  "scheduled",
+  "enqueued",
+  "processing",
+  "succeeded",
+  "failed",
+  "deleted",
+] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
 /** States whose jobs have moved to the archive. */
@@ -28,6 +37,10 @@ export type ArchivedState = (typeof ARCHIVED_STATES)[number];
 /** States that a server may ask for when an attempt ends. */
 export const OUTCOME_STATES = ["succeeded", "failed", "deleted", "scheduled", "enqueued"] as const;
 export type OutcomeState = (typeof OUTCOME_STATES)[number];
+
+/** Ends of a job that others can wait for. */
+export const PARENT_STATES = ["succeeded", "failed", "deleted"] as const;
+export type ParentState = (typeof PARENT_STATES)[number];
 
 /** Positive, increasing with insertion, never reused. */
 export type JobId = number;
@@ -57,6 +70,8 @@ export interface JobFields extends JobRef {
   readonly meta: Readonly<Record<string, string>>;
   /** Checkpoints: what running attempts saved with `setParams`, kept from attempt to attempt. */
   readonly params: Readonly<Record<string, JsonText>>;
+  /** Jobs that this one waits for, or waited for, each once; some may have been removed since. */
+  readonly parents: readonly JobId[];
 }
 
 export interface ClaimedJob extends JobFields {
@@ -86,6 +101,10 @@ export interface JobRecord extends JobFields {
   /** Oldest first, the latest 16. */
   readonly history: readonly HistoryEntry[];
   readonly output: JsonText | null;
+  /** How many parents it still waits for; 0 unless `awaiting`. */
+  readonly pendingParents: number;
+  /** Jobs that wait, or waited, for this one, by id; the first 1,000. */
+  readonly children: readonly JobId[];
 }
 
 export interface ServerInfo {
@@ -123,6 +142,7 @@ export interface ServerRecord extends ServerInfo {
 export interface QueueRecord {
   readonly name: string;
   readonly paused: boolean;
+  readonly awaiting: number;
   readonly scheduled: number;
   readonly enqueued: number;
   readonly processing: number;
@@ -132,6 +152,7 @@ export interface QueueRecord {
 }
 
 export interface Counts {
+  readonly awaiting: number;
   readonly scheduled: number;
   readonly enqueued: number;
   readonly processing: number;

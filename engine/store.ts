@@ -22,6 +22,7 @@ import type {
   JobState,
   JsonText,
   OutcomeState,
+  ParentState,
   QueueRecord,
   SeriesPoint,
   ServerInfo,
@@ -52,7 +53,23 @@ export interface NewJob {
   readonly meta: Readonly<Record<string, string>>;
   /** Null = any number of such jobs. */
   readonly unique: UniqueKey | null;
+  /**
+   * Jobs whose end it waits for, in state `awaiting`. Several entries for one job must all be met. It goes on when all
+   * parents have reached a state that is asked for, with `delay` counted from the insert, and is deleted, for the reason
+   * `parent <id> <state>`, as soon as one has succeeded or was deleted and that is not asked for. A failed parent may be
+   * requeued, so it is waited for unless `failed` is asked for. A parent that retention removes counts as deleted.
+   */
+  readonly parents: readonly Parent[];
 }
+
+export type Parent = {
+  /** At least one. */
+  readonly on: readonly ParentState[];
+} & (
+  | { readonly id: JobId }
+  /** Position in the same call, before or after the child. A duplicate there stands for the holder of its key. */
+  | { readonly index: number }
+);
 
 /**
  * While a job holds a key, inserting another with it gives a duplicate: nothing is added. Within one call a repeated key is
@@ -219,7 +236,7 @@ export interface JobFilter {
 // --------------------------------------------------------------------------------------------------- inspect
 
 /**
- * Orders: scheduled by (runAt, id); enqueued by (priority high to low, id); processing by id, newest first;
+ * Orders: scheduled by (runAt, id); enqueued by (priority high to low, id); awaiting and processing by id, newest first;
  * succeeded, failed and deleted by (finalizedAt, id), newest first.
  */
 export interface JobQuery {
@@ -280,7 +297,8 @@ export interface Store {
   /**
    * Adds jobs, all or none apart from duplicates of unique jobs; ids of new jobs grow in the order given. Emits `ready` for
    * the queues concerned.
-   * @throws InvalidError naming the position of each bad job.
+   * @throws InvalidError naming the position of each bad job, and jobs that would wait for each other for ever
+   * @throws NotFoundError naming the position of a job with a parent that does not exist
    */
   insert(jobs: readonly NewJob[]): Promise<InsertedJob[]>;
 
@@ -317,8 +335,9 @@ export interface Store {
   orphans(limit: number): Promise<Orphan[]>;
 
   /**
-   * Repairs: moves overdue jobs that no server has asked for to `enqueued` and emits `ready` for their queues. Returns rows
-   * changed; 0 when all is well.
+   * Repairs: moves overdue jobs that no server has asked for to `enqueued`, and completes what other calls have left to it:
+   * when a job ends, its children, theirs and so on are dealt with in the same call, but only up to a number that the store
+   * sets. Emits `ready` for the queues concerned. Returns rows changed; 0 when all is well.
    */
   sweep(limit: number): Promise<number>;
   /** Removes what retention has outlived, and unique keys whose window is over. Returns rows removed; at `limit` or more there may be more. */
@@ -338,6 +357,8 @@ export interface Store {
   resumeQueue(queue: string): Promise<void>;
 
   job(id: JobId): Promise<JobRecord | null>;
+  /** The outputs of those of the jobs that have succeeded and have one. */
+  outputs(ids: readonly JobId[]): Promise<Map<JobId, JsonText>>;
   /** @throws InvalidError for a bad state, limit or cursor. */
   jobs(query: JobQuery): Promise<JobPage>;
   counts(): Promise<Counts>;

@@ -1,10 +1,9 @@
 /** Unique jobs as users ask for them. */
 import { createHash } from "node:crypto";
 import type { Duration } from "./duration.ts";
-import type { EnqueueOptions } from "./enqueue.ts";
+import type { OptionsChecker } from "./enqueue.ts";
 import { LONGEST_DURATION } from "./rules/limits.ts";
 import type { JsonText, UniqueKey } from "./store.ts";
-import type { Checker } from "./validate.ts";
 
 /** While a job holds the key, enqueueing another of its kind with the same key adds nothing and gives the holder's id. */
 export interface UniqueOptions {
@@ -31,7 +30,7 @@ export interface ReadUnique {
 }
 
 /** Null when the job is not unique. `args` is what the default key is made of. */
-export function readUnique(check: Checker<keyof EnqueueOptions>, kind: string, args: JsonText): ReadUnique | null {
+export function readUnique(check: OptionsChecker, kind: string, args: JsonText): ReadUnique | null {
   if (!check.has("unique")) return null;
   if (check.value("unique") === true) return { unique: uniqueKey(kind, args, null, "keep"), delay: null };
   if (typeof check.value("unique") !== "object") {

@@ -30,6 +30,12 @@ export interface JobView {
   readonly params: Readonly<Record<string, unknown>>;
   /** What the handler returned; undefined when it returned nothing or has not succeeded. */
   readonly output: unknown;
+  /** Jobs that it waits for, or has waited for. */
+  readonly parents: readonly JobId[];
+  /** How many of them it still waits for; 0 unless `awaiting`. */
+  readonly pendingParents: number;
+  /** Jobs that wait, or have waited, for this one, by id; the first 1,000. */
+  readonly children: readonly JobId[];
   /** Id of the server that claimed it last. */
   readonly server: string | null;
   /** It was deleted while it ran and has been asked to stop. */

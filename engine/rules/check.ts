@@ -1,6 +1,7 @@
 /** What every store refuses before it writes anything. The client has checked the same with a user's words. */
 import { Problems, pathStep } from "../problems.ts";
 import { JOB_STATES, type JobFilter, type JobQuery, type JsonText, type NewJob, type SeriesQuery } from "../store.ts";
+import { checkParents, refuseCycle } from "./dependencies.ts";
 import { ATTEMPTS, JSON_MAX_BYTES, KIND, LONGEST_DURATION, PAGE, PRIORITY, QUEUE } from "./limits.ts";
 import { isJson } from "./outcome.ts";
 import { checkUnique } from "./unique.ts";
@@ -39,8 +40,10 @@ export function checkNewJobs(jobs: readonly NewJob[]): void {
     check(job.title === null || isClean(job.title), "title", job.title, CLEAN_RULE);
     check(job.tags.every(isClean), "tags", job.tags, CLEAN_RULE);
     check(Object.entries(job.meta).flat().every(isClean), "meta", job.meta, CLEAN_RULE);
+    checkParents(job.parents, index, jobs.length, check);
     if (job.unique !== null) checkUnique(job.unique ?? {}, check);
   });
+  if (problems.count === 0) refuseCycle(jobs, problems);
   problems.end("can't insert");
 }
 

@@ -83,7 +83,7 @@ export function replacement(
     case "debounce":
       return state === "scheduled" ? { state, runAt } : null;
     case "replace":
-      if (state === "scheduled") return { state, runAt };
+      if (state === "scheduled" || state === "awaiting") return { state, runAt };
       if (state !== "enqueued") return null;
       return runAt > now ? { state: "scheduled", runAt } : { state, runAt: holder.runAt };
     default:

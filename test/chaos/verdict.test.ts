@@ -10,7 +10,19 @@ const AT = new Date(0);
 function recordOf(fields: Partial<JobRecord>): JobRecord {
   return {
     ...{ id: 1, claim: 1, kind: "plain", queue: "default", args: "{}", priority: 0, attempt: 1, maxAttempts: 3 },
-    ...{ timeout: null, runAt: AT, deadline: null, createdAt: AT, title: null, tags: [], meta: {}, params: {} },
+    ...{
+      timeout: null,
+      runAt: AT,
+      deadline: null,
+      createdAt: AT,
+      title: null,
+      tags: [],
+      meta: {},
+      params: {},
+      parents: [],
+      pendingParents: 0,
+      children: [],
+    },
     ...{ state: "succeeded", attemptedAt: AT, finalizedAt: AT, server: "s", cancelRequested: false, history: [] },
     output: null,
     ...fields,

@@ -30,6 +30,7 @@ export const closeCases: Group = {
       pauseQueue: () => store.pauseQueue("a"),
       resumeQueue: () => store.resumeQueue("a"),
       job: () => store.job(job.id),
+      outputs: () => store.outputs([1]),
       jobs: () => store.jobs({ state: "enqueued" }),
       counts: () => store.counts(),
       series: () => store.series({ from: now, to: now, step: 60_000 }),

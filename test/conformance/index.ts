@@ -14,6 +14,7 @@ import { adminCases } from "./admin.ts";
 import { claimCases } from "./claim.ts";
 import { closeCases } from "./close.ts";
 import { coordinateCases } from "./coordinate.ts";
+import { dependenciesCases } from "./dependencies.ts";
 import { finishCases } from "./finish.ts";
 import { finishInputCases } from "./finish-input.ts";
 import { insertCases } from "./insert.ts";
@@ -44,6 +45,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   statistics: statisticsCases,
   notify: notifyCases,
   unique: uniqueCases,
+  dependencies: dependenciesCases,
   close: closeCases,
 };
 

@@ -11,6 +11,7 @@ import {
   type JobQuery,
   type JobState,
   type NewJob,
+  PARENT_STATES,
   type UniqueKey,
 } from "../../engine/store.ts";
 
@@ -45,6 +46,7 @@ const goodJob: fc.Arbitrary<NewJob> = fc.record({
   tags: fc.array(text),
   meta: fc.dictionary(text, text),
   unique: fc.option(uniqueKey, { nil: null }),
+  parents: fc.array(fc.record({ id: fc.integer({ min: 1 }), on: fc.subarray([...PARENT_STATES], { minLength: 1 }) })),
 });
 
 const nan = Number.NaN;
@@ -83,6 +85,12 @@ const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
     fc.constantFrom(0, -1, nan, LONGEST_DURATION + 1, "1" as never).map((window) => ({ ...goodKey, window })),
     fc.constantFrom("", "Keep", undefined, null).map((onConflict) => ({ ...goodKey, onConflict: onConflict as never })),
     fc.constantFrom({}, undefined, 1, "unique").map((value) => value as unknown as UniqueKey),
+  ),
+  parents: fc.oneof(
+    fc.constantFrom(0, -1, 1.5, nan, "1", null, 2 ** 53).map((id) => [{ id: id as number, on: ["failed"] as const }]),
+    fc.constantFrom(-1, 5, 0.5, nan, "0", null).map((index) => [{ index: index as number, on: ["failed"] as const }]),
+    fc.constantFrom([], ["processing"], ["failed", "x"], undefined, "failed").map((on) => [{ id: 1, on: on as never }]),
+    fc.constantFrom(undefined, null, 1, [null], [{}], ["a"]).map((value) => value as unknown as NewJob["parents"]),
   ),
 };
 
@@ -124,7 +132,7 @@ test("every bad field is named with its position, all at once and nothing else",
     fc.property(fc.array(spoiled, { maxLength: 5 }), (jobs) => {
       const expected = jobs.flatMap(({ chosen }, index) => chosen.map((field) => `jobs[${index}].${field}`));
       const named = problemsOf(() => checkNewJobs(jobs.map(({ job }) => job)));
-      const fields = named.map((field) => field.replace(/(unique)\..*/, "$1"));
+      const fields = named.map((field) => field.replace(/(unique|parents)[.[].*/, "$1"));
       assert.deepEqual([...new Set(fields)].sort(), expected.sort());
     }),
   );

@@ -87,11 +87,11 @@ test("only waiting holders are replaced, and an enqueued one never loses its pla
     fc.property(holder, fc.record({ ...times, unique }), ({ state, runAt }, job) => {
       const to = replacement({ state, runAt }, job, NOW);
       const due = uniqueDueAt(job, NOW);
-      const waits = { keep: [], replace: ["scheduled", "enqueued"], debounce: ["scheduled"] } as const;
+      const waits = { keep: [], replace: ["awaiting", "scheduled", "enqueued"], debounce: ["scheduled"] } as const;
       const may = (waits[job.unique.onConflict] as readonly string[]).includes(state);
       if (!may) assert.equal(to, null);
       else if (state === "enqueued" && due <= NOW) assert.deepEqual(to, { state, runAt });
-      else assert.deepEqual(to, { state: "scheduled", runAt: due });
+      else assert.deepEqual(to, { state: state === "awaiting" ? state : "scheduled", runAt: due });
     }),
   );
 });

@@ -13,6 +13,7 @@ import {
   type JsonText,
   type ServerInfo,
 } from "../../store.ts";
+import type { LinkRow } from "./dependencies.ts";
 import { Heap, type Placed } from "./heap.ts";
 import type { KeyRow } from "./unique.ts";
 import type { Wake } from "./wake.ts";
@@ -30,6 +31,9 @@ export interface Row extends Placed {
   readonly createdAt: number;
   /** That it releases when it ends. */
   readonly uniqueKey: string | null;
+  /** Frozen. */
+  readonly parents: readonly JobId[];
+  pendingParents: number;
   args: JsonText;
   priority: number;
   title: string | null;
@@ -90,6 +94,8 @@ export interface Data {
   readonly paused: Set<string>;
   /** Unique keys, with the jobs that hold them. */
   readonly keys: Map<string, KeyRow>;
+  /** By parent, then child. A link stays as long as its child. */
+  readonly links: Map<JobId, Map<JobId, LinkRow>>;
   /** Statistics by the start of their minute. */
   readonly minutes: Map<number, Tally>;
   /** All-time totals. */
@@ -111,6 +117,7 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
     leases: new Map(),
     paused: new Set(),
     keys: new Map(),
+    links: new Map(),
     minutes: new Map(),
     totals: { succeeded: 0, deleted: 0 },
     retries: 0,
@@ -158,7 +165,7 @@ function laneOf(data: Data, row: Row): Lane {
   return getOrAdd(kinds, row.kind, () => ({ ready: new Heap(isMoreUrgent), due: new Heap(isDueBefore) }));
 }
 
-function getOrAdd<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
+export function getOrAdd<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
   const found = map.get(key);
   if (found !== undefined) return found;
   const made = make();
@@ -237,5 +244,6 @@ export function fieldsOf(row: Row): JobFields {
     tags: row.tags,
     meta: row.meta,
     params: row.params,
+    parents: row.parents,
   };
 }

@@ -140,6 +140,10 @@ export class MemoryStore implements Store {
     return inspect.job(this.#open, id);
   }
 
+  async outputs(ids: readonly JobId[]): Promise<Map<JobId, JsonText>> {
+    return inspect.outputs(this.#open, ids);
+  }
+
   async jobs(query: JobQuery): Promise<JobPage> {
     return inspect.jobs(this.#open, query);
   }

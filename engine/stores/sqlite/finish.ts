@@ -5,11 +5,13 @@
  */
 import { ClaimLostError } from "../../errors.ts";
 import { checkParams } from "../../rules/check.ts";
+import { isParentState } from "../../rules/dependencies.ts";
 import { COUNTERS, type Counter, refusal, type Settled, settle } from "../../rules/outcome.ts";
 import { releasesKey } from "../../rules/unique.ts";
 import type { ArchivedState, FinishResult, JobId, JobRef, JsonText, Outcome } from "../../store.ts";
 import { archive, archiveAll, historyWith } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
+import { type Ended, settleChildren } from "./dependencies.ts";
 import { decodeTexts, encodeTexts } from "./rows.ts";
 import { releaseKey } from "./unique.ts";
 import { Waiting } from "./wake.ts";
@@ -80,6 +82,7 @@ class Finishing {
   readonly #tx: Transaction;
   readonly #server: string;
   readonly #plain: JobId[] = [];
+  readonly #ended: Ended[] = [];
   readonly #counts: Tally = { succeeded: 0, failed: 0, deleted: 0, retried: 0 };
   readonly #waiting = new Waiting();
 
@@ -93,6 +96,7 @@ class Finishing {
   apply(job: HeldJob, outcome: Outcome): Settled["state"] {
     const settled = settle(job, outcome, this.#server, this.#tx.now);
     if (releasesKey(settled.state)) releaseKey(this.#db, job.id, job.uniqueKey);
+    if (isParentState(settled.state)) this.#ended.push({ id: job.id, end: settled.state });
     if (settled.counter !== null) this.#counts[settled.counter] += 1;
     if (settled.state === "succeeded" || settled.state === "deleted") this.#archive(job, settled, settled.state);
     else this.#runAgain(job, settled);
@@ -101,6 +105,7 @@ class Finishing {
 
   end(): void {
     archiveAll(this.#db, this.#plain, "succeeded", this.#tx.now);
+    this.#counts.deleted += settleChildren(this.#db, this.#tx, this.#ended, this.#waiting).doomed;
     tally(this.#db, this.#tx, this.#server, this.#counts);
     this.#waiting.announce(this.#db, this.#tx);
   }

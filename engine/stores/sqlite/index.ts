@@ -169,6 +169,10 @@ export class SqliteStore implements Store {
     return inspect.job(this.#db, id);
   }
 
+  outputs(ids: readonly JobId[]): Promise<Map<JobId, JsonText>> {
+    return inspect.outputs(this.#db, ids);
+  }
+
   jobs(query: JobQuery): Promise<JobPage> {
     return inspect.jobs(this.#db, query);
   }

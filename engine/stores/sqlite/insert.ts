@@ -3,19 +3,28 @@
  * index, a scheduled one the table and two.
  */
 import { checkNewJobs } from "../../rules/check.ts";
+import { type Birth, births, namedParents } from "../../rules/dependencies.ts";
+import { encodeHistory, historyEntry } from "../../rules/history.ts";
 import { readyState } from "../../rules/state.ts";
 import { keptKey, uniqueDueAt } from "../../rules/unique.ts";
 import type { InsertedJob, JobId, JobState, NewJob } from "../../store.ts";
+import { archive } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
-import { encodeTags, encodeTexts } from "./rows.ts";
+import { addLinks } from "./dependencies.ts";
+import { tally } from "./finish.ts";
+import { encodeIds, encodeTags, encodeTexts } from "./rows.ts";
 import { Holders, takeKey } from "./unique.ts";
 import { Waiting } from "./wake.ts";
 
 const TAKE_IDS = "UPDATE kiln_sequences SET value = value + ?1 WHERE name = 'jobs' RETURNING value";
 
 const INSERT = `INSERT INTO kiln_jobs
-  (id, state, kind, queue, priority, run_at, max_attempts, created_at, deadline, timeout, title, tags, meta, args, unique_key)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+  (id, state, kind, queue, priority, run_at, max_attempts, created_at, deadline, timeout, title, tags, meta, args, unique_key,
+   parents, pending_parents)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+
+const STATES = `SELECT id, state FROM kiln_jobs WHERE id IN (SELECT value FROM json_each(?1))
+  UNION ALL SELECT id, state FROM kiln_archive WHERE id IN (SELECT value FROM json_each(?1))`;
 
 export async function insert(db: Connection, jobs: readonly NewJob[]): Promise<InsertedJob[]> {
   checkNewJobs(jobs);
@@ -31,6 +40,7 @@ class Inserting {
   readonly #holders: Holders;
   readonly #waiting = new Waiting();
   #replaced = false;
+  #doomed = 0;
 
   constructor(db: Connection, tx: Transaction, jobs: readonly NewJob[]) {
     this.#db = db;
@@ -41,15 +51,27 @@ class Inserting {
 
   insertAll(): InsertedJob[] {
     const ids = this.#takeIds();
+    const born = this.#births(ids);
     const results: InsertedJob[] = [];
     this.#jobs.forEach((job, position) => {
       const id = ids[position];
-      results.push(id === undefined ? this.#duplicate(job, position, results) : this.#add(job, id));
+      results.push(
+        id === undefined ? this.#duplicate(job, position, results) : this.#add(job, id, born[position] as Birth),
+      );
     });
+    tally(this.#db, this.#tx, "", { succeeded: 0, failed: 0, deleted: this.#doomed, retried: 0 });
     // Other processes see new jobs by the ids taken.
     if (this.#replaced) this.#waiting.announce(this.#db, this.#tx);
     else this.#waiting.emit(this.#tx);
     return results;
+  }
+
+  #births(ids: readonly (JobId | undefined)[]): Birth[] {
+    const { holders } = this.#holders;
+    const named = namedParents(this.#jobs, holders);
+    const states = new Map(named.length === 0 ? [] : this.#db.all<[JobId, JobState]>(STATES, JSON.stringify(named)));
+    const stateOf = (id: JobId): JobState | undefined => states.get(id);
+    return births({ jobs: this.#jobs, holders, ids: ids.map((id) => id ?? 0), stateOf });
   }
 
   /** By position; undefined for duplicates. */
@@ -65,14 +87,25 @@ class Inserting {
     });
   }
 
-  #add(job: NewJob, id: JobId): InsertedJob {
+  #add(job: NewJob, id: JobId, birth: Birth): InsertedJob {
     const { now } = this.#tx;
     const runAt = uniqueDueAt(job, now);
-    const state = readyState(runAt, now);
-    insertOne(this.#db, job, id, state, runAt, now);
+    const awaits = birth.pending > 0 || birth.doomedBy !== null;
+    const state = awaits ? "awaiting" : readyState(runAt, now);
+    insertOne(this.#db, job, { id, state, runAt, birth }, now);
+    if (birth.links.length > 0) addLinks(this.#db, id, birth);
+    if (birth.doomedBy !== null) return this.#doom(id, birth.doomedBy);
     if (job.unique !== null) takeKey(this.#db, this.#tx, id, job.unique);
-    this.#waiting.add(job.queue, runAt - now);
+    if (!awaits) this.#waiting.add(job.queue, runAt - now);
     return { id, state, duplicate: false, replaced: false };
+  }
+
+  #doom(id: JobId, reason: string): InsertedJob {
+    const { now } = this.#tx;
+    const history = encodeHistory([historyEntry({ reason }, "deleted", 0, null, now)]);
+    archive(this.#db, id, { state: "deleted", finalizedAt: now, attempt: 0, history, output: null });
+    this.#doomed += 1;
+    return { id, state: "deleted", duplicate: false, replaced: false };
   }
 
   #duplicate(job: NewJob, position: number, before: readonly InsertedJob[]): InsertedJob {
@@ -92,7 +125,14 @@ class Inserting {
   }
 }
 
-function insertOne(db: Connection, job: NewJob, id: number, state: string, runAt: number, now: number): void {
+interface Place {
+  readonly id: JobId;
+  readonly state: JobState;
+  readonly runAt: number;
+  readonly birth: Birth;
+}
+
+function insertOne(db: Connection, job: NewJob, { id, state, runAt, birth }: Place, now: number): void {
   db.run(
     INSERT,
     id,
@@ -110,5 +150,7 @@ function insertOne(db: Connection, job: NewJob, id: number, state: string, runAt
     encodeTexts(job.meta),
     job.args,
     keptKey(job.unique),
+    encodeIds(birth.links.map(({ parent }) => parent)),
+    birth.pending,
   );
 }
