@@ -40,7 +40,7 @@ export function checkNewJobs(jobs: readonly NewJob[]): void {
     check(job.title === null || isClean(job.title), "title", job.title, CLEAN_RULE);
     check(job.tags.every(isClean), "tags", job.tags, CLEAN_RULE);
     check(Object.entries(job.meta).flat().every(isClean), "meta", job.meta, CLEAN_RULE);
-    checkParents(job.parents, index, jobs.length, check);
+    if (job.parents?.length !== 0) checkParents(job.parents, index, jobs.length, check);
     if (job.unique !== null) checkUnique(job.unique ?? {}, check);
   });
   if (problems.count === 0) refuseCycle(jobs, problems);

@@ -40,8 +40,10 @@ export function checkParents(
   count: number,
   check: (ok: boolean, field: string, value: unknown, rule: string) => void,
 ): void {
-  check(Array.isArray(parents), "parents", parents, "must be an array");
-  if (!Array.isArray(parents)) return;
+  if (!Array.isArray(parents)) {
+    check(false, "parents", parents, "must be an array");
+    return;
+  }
   parents.forEach((parent: Partial<Record<"id" | "index" | "on", unknown>> | null, place) => {
     const { id, index, on } = parent ?? {};
     const field = `parents[${place}]`;

@@ -1,17 +1,24 @@
-/** Jobs that wait for other jobs. */
+/** Jobs that wait for other jobs: what they wait for, and how they go on. */
 import assert from "node:assert/strict";
-import { CHILDREN_SHOWN } from "../../engine/rules/limits.ts";
 import {
-  type ClaimedJob,
   type InsertedJob,
-  type JobId,
   type JobState,
   type NewJob,
   PARENT_STATES,
   type Parent,
   type ParentState,
-  type Store,
 } from "../../engine/store.ts";
+import {
+  childOf,
+  DELETED,
+  FAILED,
+  insertChild,
+  KEEP,
+  parent,
+  position,
+  SUCCEEDED,
+  statesOf,
+} from "./dependencies-support.ts";
 import {
   assertBetween,
   assertNear,
@@ -20,10 +27,8 @@ import {
   claimIds,
   claimOne,
   clock,
-  DAY,
   end,
   ended,
-  finish,
   type Group,
   HOUR,
   idsOf,
@@ -31,9 +36,7 @@ import {
   insertOne,
   MINUTE,
   newJob,
-  newJobs,
   only,
-  outcome,
   reasonsOf,
   record,
   refused,
@@ -46,31 +49,6 @@ import {
   subscribe,
 } from "./support.ts";
 import { unique } from "./unique.ts";
-
-const SUCCEEDED = ["succeeded"] as const;
-const FAILED = ["failed"] as const;
-const DELETED = ["deleted"] as const;
-const KEEP = { succeeded: null, deleted: null, failed: null, servers: 99 * DAY, stats: 99 * DAY, limit: 1_000 };
-
-const parent = (id: JobId, on: readonly ParentState[] = SUCCEEDED): Parent => ({ id, on });
-const position = (index: number, on: readonly ParentState[] = SUCCEEDED): Parent => ({ index, on });
-
-/** A job in queue `default`; parents are by `running` in a queue of their own. */
-const childOf = (...parents: readonly Parent[]): NewJob => newJob({ parents });
-
-const insertChild = async (store: Store, ...parents: readonly Parent[]): Promise<JobId> =>
-  only(await insertMany(store, [childOf(...parents)]));
-
-/** Lets the store complete what it has left for later. */
-async function sweepAll(store: Store): Promise<void> {
-  for (let tries = 0; (await store.sweep(1_000)) > 0; tries++) assert.ok(tries < 20, "sweeping comes to an end");
-}
-
-async function statesOf(store: Store, ids: readonly JobId[]): Promise<JobState[]> {
-  const states: JobState[] = [];
-  for (const id of ids) states.push(await stateOf(store, id));
-  return states;
-}
 
 /** What each end of a parent means to a child. */
 const MASKS: readonly [on: readonly ParentState[], end: ParentState, expected: JobState][] = [
@@ -188,78 +166,6 @@ export const dependenciesCases: Group = {
     assert.deepEqual(await statesOf(store, ids), ["succeeded", "succeeded", "succeeded"]);
   },
 
-  async Cascade({ store }) {
-    const chain = await insertMany(store, [newJob(), ...Array.from({ length: 5 }, (_, n) => childOf(position(n)))]);
-    const side = await insertChild(store, parent(at(chain, 3), DELETED));
-    assert.equal(await store.delete({ ids: [at(chain, 0)] }), 1, "only what was asked for is counted");
-    await sweepAll(store);
-    assert.deepEqual(
-      await statesOf(store, chain),
-      chain.map(() => "deleted"),
-    );
-    for (let n = 1; n < chain.length; n++) {
-      assert.deepEqual(await reasonsOf(store, at(chain, n)), [`parent ${at(chain, n - 1)} deleted`]);
-    }
-    assert.equal(await stateOf(store, side), "enqueued");
-    assert.equal((await store.counts()).deleted, 6, "each once");
-  },
-
-  async Deep({ store }) {
-    const length = 5_000;
-    const jobs = Array.from({ length }, (_, n) => (n === 0 ? newJob() : childOf(position(n - 1))));
-    const chain = await insertMany(store, jobs);
-    const last = await insertChild(store, parent(at(chain, -1), DELETED));
-    await store.delete({ ids: [at(chain, 0)] });
-    await sweepAll(store);
-    assert.equal(await stateOf(store, last), "enqueued");
-    const { awaiting, deleted } = await store.counts();
-    assert.deepEqual({ awaiting, deleted }, { awaiting: 0, deleted: length });
-  },
-
-  async Wide({ store }) {
-    await register(store);
-    const head = await running(store);
-    const children = await insertMany(store, newJobs(3_000, { parents: [parent(head.id)] }));
-    assert.deepEqual((await record(store, head.id)).children, children.slice(0, CHILDREN_SHOWN));
-    const failing = await running(store);
-    const other = await insertChild(store, parent(failing.id, FAILED));
-    await end(store, head, "succeeded");
-    // What is left of the first may not hold up, or be mixed up with, what happens meanwhile.
-    await end(store, failing, "failed");
-    await store.requeue({ ids: [failing.id] });
-    const again = await claimOne(store, { queues: ["running"] });
-    assert.equal(again.id, failing.id);
-    await end(store, again, "succeeded");
-    await sweepAll(store);
-    const { awaiting, enqueued } = await store.counts();
-    assert.deepEqual({ awaiting, enqueued }, { awaiting: 0, enqueued: 3_001 });
-    assert.equal(await stateOf(store, other), "enqueued", "it had failed first");
-    assert.equal(await store.sweep(100), 0);
-  },
-
-  async FanIn({ store }) {
-    await register(store);
-    const heads: ClaimedJob[] = [];
-    for (let n = 0; n < 64; n++) heads.push(await running(store));
-    const children = await insertMany(
-      store,
-      Array.from({ length: 4 }, (_, n) => childOf(...heads.slice(n * 16, n * 16 + 16).map(({ id }) => parent(id)))),
-    );
-    for (const id of children) assert.equal((await record(store, id)).pendingParents, 16);
-    const finishOne = async (job: ClaimedJob): Promise<void> => {
-      for (let tries = 0; tries < 1_000; tries++) {
-        const { status } = await finish(store, job, "succeeded");
-        if (status === "applied") return;
-        assert.equal(status, "busy");
-      }
-      assert.fail("busy for ever");
-    };
-    await Promise.all(heads.map(finishOne));
-    assert.deepEqual(await claimIds(store), children, "each once");
-    assert.deepEqual(await claimIds(store), []);
-    assert.equal(await store.sweep(100), 0);
-  },
-
   async Index({ store }) {
     await register(store);
     const head = await running(store);
@@ -277,28 +183,7 @@ export const dependenciesCases: Group = {
     await end(store, await claimOne(store), "succeeded");
     assert.equal((await record(store, last)).pendingParents, 1);
     await end(store, head, "succeeded");
-    assert.equal((await claimOne(store)).id, last);
-  },
-
-  async BornDoomed({ store }) {
-    await register(store);
-    const dead = await ended(store, "deleted");
-    const key = unique();
-    const results = await store.insert([
-      childOf(position(1)),
-      { ...childOf(parent(dead)), unique: key },
-      childOf(position(1, DELETED)),
-      { ...childOf(position(0), position(4)), unique: unique({ key: "c".repeat(32), window: HOUR }) },
-      newJob(),
-    ]);
-    const states = results.map(({ state }) => state);
-    assert.deepEqual(states, ["deleted", "deleted", "enqueued", "deleted", "enqueued"]);
-    const [first = 0, second = 0] = idsOf(results);
-    assert.deepEqual(await reasonsOf(store, first), [`parent ${second} deleted`]);
-    // Keys were never held.
-    for (const { unique: each } of [{ unique: key }, { unique: unique({ key: "c".repeat(32) }) }]) {
-      assert.equal(only(await store.insert([newJob({ unique: each })])).duplicate, false);
-    }
+    await assert.equal((await claimOne(store)).id, last);
   },
 
   async Invalid({ store }) {
@@ -356,74 +241,6 @@ export const dependenciesCases: Group = {
     assertBetween(at(await store.queues(), 0).latency, 0, SLACK, "waiting for parents is not waiting for a worker");
     await advance(HOUR);
     assert.deepEqual(await claimIds(store), [delayed, due, past]);
-  },
-
-  async DeleteParent({ store }) {
-    await register(store);
-    const head = await insertOne(store, { queue: "head" });
-    const other = await running(store);
-    const ids = await insertMany(store, [
-      childOf(parent(head)),
-      childOf(parent(head, DELETED)),
-      childOf(parent(head), parent(other.id)),
-      childOf(parent(other.id)),
-    ]);
-    const [success = 0, deletion = 0, both = 0, awaiting = 0] = ids;
-    assert.equal(await store.delete({ ids: [head, awaiting] }), 2);
-    assert.deepEqual(await statesOf(store, ids), ["deleted", "enqueued", "deleted", "deleted"]);
-    for (const id of [success, both]) assert.deepEqual(await reasonsOf(store, id), [`parent ${head} deleted`]);
-    assert.deepEqual(await reasonsOf(store, awaiting), ["deleted"]);
-    assert.equal((await record(store, awaiting)).pendingParents, 0);
-    await end(store, other, "succeeded");
-    assert.deepEqual(await statesOf(store, [both, awaiting]), ["deleted", "deleted"], "that stays so");
-    assert.equal((await store.counts()).deleted, 4);
-    assert.deepEqual(await claimIds(store), [deletion]);
-    // An operator may run it all the same.
-    assert.equal(await store.requeue({ ids: [both] }), 1);
-    const { state, pendingParents, parents } = await record(store, both);
-    assert.deepEqual([state, pendingParents, [...parents].sort()], ["enqueued", 0, [head, other.id].sort()]);
-  },
-
-  async DeleteFamily({ store }) {
-    const chain = await insertMany(store, [newJob(), childOf(position(0)), childOf(position(1))]);
-    assert.equal(await store.delete({ ids: chain }), 3);
-    for (const id of chain) assert.deepEqual(await reasonsOf(store, id), ["deleted"]);
-    assert.equal((await store.counts()).deleted, 3);
-  },
-
-  async RequeueAwaiting({ store }) {
-    const [head = 0, child = 0] = await insertMany(store, [newJob(), childOf(position(0))]);
-    assert.equal(await store.requeue({ ids: [child] }), 0);
-    assert.equal(await store.requeue({ state: "awaiting" }), 0);
-    assert.equal(await stateOf(store, child), "awaiting");
-    assert.equal(await store.delete({ state: "awaiting" }), 1);
-    assert.deepEqual(await statesOf(store, [head, child]), ["enqueued", "deleted"]);
-  },
-
-  async PrunedParent({ store, advance }) {
-    await register(store);
-    const head = await running(store);
-    const ids = await insertMany(
-      store,
-      [SUCCEEDED, DELETED, FAILED].map((on) => childOf(parent(head.id, on))),
-    );
-    const grandchild = await insertChild(store, parent(at(ids, 0), DELETED));
-    await end(store, head, "failed");
-    assert.deepEqual(await statesOf(store, ids), ["awaiting", "awaiting", "enqueued"]);
-    await advance(HOUR);
-    const { deleted } = await store.counts();
-    assert.equal(await store.prune({ ...KEEP, failed: MINUTE }), 1);
-    assert.deepEqual(await statesOf(store, ids), ["deleted", "enqueued", "enqueued"]);
-    assert.deepEqual(await reasonsOf(store, at(ids, 0)), [`parent ${head.id} pruned`]);
-    assert.equal((await store.counts()).deleted, deleted + 1);
-    assert.equal(await stateOf(store, grandchild), "enqueued");
-    assert.deepEqual((await record(store, at(ids, 1))).parents, [head.id], "it is still named");
-    assert.equal(await store.sweep(100), 0);
-    // The children go in their turn.
-    await advance(HOUR);
-    assert.equal(await store.prune({ ...KEEP, deleted: MINUTE }), 1);
-    assert.equal(await store.job(at(ids, 0)), null);
-    assert.deepEqual(await statesOf(store, ids.slice(1)), ["enqueued", "enqueued"]);
   },
 
   async SeveralDemands({ store }) {
@@ -519,18 +336,5 @@ export const dependenciesCases: Group = {
     await subscriber.next((event) => event.type === "ready" && (event.queue === "b" || event.queue === null));
     assert.ok(subscriber.events.length > known);
     await subscriber.stop();
-  },
-
-  async Stats({ store, advance }) {
-    await register(store);
-    await advance(MINUTE);
-    const before = await clock(store);
-    const head = await running(store);
-    await insertMany(store, [childOf(parent(head.id)), childOf(position(0)), childOf(position(1))]);
-    await store.finish("s1", [outcome(head, "deleted", { reason: "cancelled" })]);
-    await sweepAll(store);
-    const points = await store.series({ from: new Date(before), to: new Date(before + HOUR), step: HOUR });
-    const total = points.reduce((sum, { deleted }) => sum + deleted, 0);
-    assert.deepEqual([total, (await store.counts()).deleted], [4, 4], "each deletion once");
   },
 };

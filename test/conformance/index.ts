@@ -11,6 +11,7 @@
  */
 import { describe, test } from "node:test";
 import { adminCases } from "./admin.ts";
+import { cascadesCases } from "./cascades.ts";
 import { claimCases } from "./claim.ts";
 import { closeCases } from "./close.ts";
 import { coordinateCases } from "./coordinate.ts";
@@ -46,6 +47,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   notify: notifyCases,
   unique: uniqueCases,
   dependencies: dependenciesCases,
+  cascades: cascadesCases,
   close: closeCases,
 };
 
