@@ -138,7 +138,8 @@ export class Client {
 
   /**
    * Deletes jobs that have not ended; running ones are asked to stop and end as deleted unless they succeed. Returns how
-   * many it deleted or newly asked to stop; ids that don't exist count nothing.
+   * many it deleted or newly asked to stop; ids that don't exist count nothing, nor do jobs that are deleted with them because
+   * they wait for their success.
    */
   async delete(jobs: JobSelection): Promise<number> {
     const filter = readSelection("can't delete jobs", jobs);
@@ -147,7 +148,7 @@ export class Client {
 
   /**
    * Makes failed, scheduled, succeeded and deleted jobs ready to run now; others are passed over. All but scheduled ones
-   * start over with all their attempts. Returns how many.
+   * start over with all their attempts. Unique jobs whose key another holds now are passed over too. Returns how many.
    */
   async requeue(jobs: JobSelection): Promise<number> {
     const filter = readSelection("can't requeue jobs", jobs);

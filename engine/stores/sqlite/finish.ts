@@ -1,6 +1,6 @@
 /**
- * Writes for running jobs, each fenced by its claim. `finish` is one transaction of 4 statements when all jobs succeeded
- * without output, plus 2 for each that ended otherwise or has output, 1 for each that runs again, and 1 more for each
+ * Writes for running jobs, each fenced by its claim. `finish` is one transaction of 5 statements when all jobs succeeded
+ * without output, plus what `dependencies.ts` says when jobs wait, 1 for each key that is released, 2 for each that ended otherwise or has output, 1 for each that runs again, and 1 more for each
  * that gets a history entry. Args are never read.
  */
 import { ClaimLostError } from "../../errors.ts";
