@@ -1,7 +1,7 @@
 /**
  * Writes for running jobs, each fenced by its claim. `finish` is one transaction of 5 statements when all jobs succeeded
- * without output, plus what `dependencies.ts` says when jobs wait, 1 for each key that is released, 2 for each that ended otherwise or has output, 1 for each that runs again, and 1 more for each
- * that gets a history entry. Args are never read.
+ * without output, plus 2 for each that ended otherwise or has output, 1 for each that runs again, 1 for each that gets a
+ * history entry, 1 for each unique key that is released, and for children what `dependencies.ts` says. Args are never read.
  */
 import { ClaimLostError } from "../../errors.ts";
 import { checkParams } from "../../rules/check.ts";
