@@ -27,8 +27,9 @@ import {
 import { Checker, copyArray, hasMethods } from "./validate.ts";
 import { type JobView, type RecurringView, viewJob, viewRecurring } from "./view.ts";
 
-export type { EnqueueOptions } from "./enqueue.ts";
+export type { EnqueueOptions, SpecOptions } from "./enqueue.ts";
 export type { RecurringOptions } from "./recurring.ts";
+export type { UniqueOptions } from "./unique.ts";
 export type { JobView, RecurringView } from "./view.ts";
 
 /**
@@ -107,7 +108,9 @@ export class Client {
 
   /**
    * Adds a job; it runs as soon as a server with a handler for its kind is free. The args are stored as they are given
-   * (as JSON, at most 1 MiB), after the definition's schema has accepted them.
+   * (as JSON, at most 1 MiB), after the definition's schema has accepted them. Returns its id; the holder's when the job is
+   * a duplicate of a unique one.
+   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`
    */
   async enqueue<Input, Args, Output>(
     definition: JobDefinition<Input, Args, Output>,
@@ -121,7 +124,9 @@ export class Client {
 
   /**
    * Adds jobs made by `JobDefinition.spec`, all or none, with ids that grow in the order given. The event loop is given
-   * free while many are checked, so neither the array nor any args may be changed before this resolves.
+   * free while many are checked, so neither the array nor any args may be changed before this resolves. `needs` in the
+   * options of a spec names others of the call by their position; a `Flow` keeps count of them.
+   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`
    */
   async enqueueMany(specs: readonly JobSpec[]): Promise<InsertedJob[]> {
     const what = "can't enqueue";
@@ -154,8 +159,8 @@ export class Client {
   }
 
   /**
-   * One page of the jobs of a state. Orders: scheduled by time due; enqueued by priority, then id; processing newest
-   * first; succeeded, failed and deleted by when they ended, latest first.
+   * One page of the jobs of a state. Orders: scheduled by time due; enqueued by priority, then id; awaiting and
+   * processing newest first; succeeded, failed and deleted by when they ended, latest first.
    */
   async list(query: JobQuery): Promise<JobViewPage> {
     const { jobs, next } = await this.#store.jobs(readQuery(query));
@@ -164,7 +169,8 @@ export class Client {
 
   /**
    * Deletes jobs that have not ended; running ones are asked to stop and end as deleted unless they succeed. Returns how
-   * many it deleted or newly asked to stop; ids that don't exist count nothing.
+   * many it deleted or newly asked to stop; ids that don't exist count nothing, nor do jobs that are deleted with them because
+   * they wait for their success.
    */
   async delete(jobs: JobSelection): Promise<number> {
     const filter = readSelection("can't delete jobs", jobs);
@@ -173,7 +179,7 @@ export class Client {
 
   /**
    * Makes failed, scheduled, succeeded and deleted jobs ready to run now; others are passed over. All but scheduled ones
-   * start over with all their attempts. Returns how many.
+   * start over with all their attempts. Unique jobs whose key another holds now are passed over too. Returns how many.
    */
   async requeue(jobs: JobSelection): Promise<number> {
     const filter = readSelection("can't requeue jobs", jobs);

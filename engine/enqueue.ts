@@ -2,6 +2,7 @@
 import type { Duration } from "./duration.ts";
 import { type AnyJobDefinition, JobDefinition, JobSpec, type ResolvedJobOptions } from "./job.ts";
 import { tryEncodeJson } from "./json.ts";
+import { readParents } from "./parents.ts";
 import { Problems, readText } from "./problems.ts";
 import {
   ATTEMPTS,
@@ -18,7 +19,8 @@ import { cutText } from "./rules/text.ts";
 import { QUEUE_RULE } from "./rules/values.ts";
 import type { Runtime } from "./runtime.ts";
 import { checkArgs } from "./schema.ts";
-import type { NewJob } from "./store.ts";
+import type { JobId, NewJob } from "./store.ts";
+import { readUnique, type UniqueOptions } from "./unique.ts";
 import { Checker } from "./validate.ts";
 
 /** What may be said of one job; whatever is left out is as its definition says. */
@@ -42,6 +44,21 @@ export interface EnqueueOptions {
   readonly tags?: readonly string[];
   /** At most 64 keys, none of which begins with `kiln.`; keys and values together at most 16 KiB. */
   readonly meta?: Readonly<Record<string, string>>;
+  /** At most one such job at a time, told apart by its args (true) or as the options say. Default: any number. */
+  readonly unique?: true | UniqueOptions;
+  /**
+   * Waits until these jobs have succeeded; deleted when one of them is. While one has failed it goes on waiting, because
+   * that may be requeued. `delay` counts from the enqueueing.
+   */
+  readonly after?: JobId | readonly JobId[];
+  /** Waits until these jobs have ended in whatever way: succeeded, failed or deleted. */
+  readonly afterFinished?: JobId | readonly JobId[];
+}
+
+/** What may be said of one job among several. */
+export interface SpecOptions extends EnqueueOptions {
+  /** Positions in the same call, as `Flow.add` returns them, before or after this one; the same as `after`. */
+  readonly needs?: readonly number[];
 }
 
 const ENQUEUE_OPTIONS = [
@@ -55,9 +72,13 @@ const ENQUEUE_OPTIONS = [
   "title",
   "tags",
   "meta",
+  "unique",
+  "after",
+  "afterFinished",
 ] as const satisfies readonly (keyof EnqueueOptions)[];
+const SPEC_OPTIONS = [...ENQUEUE_OPTIONS, "needs"] as const satisfies readonly (keyof SpecOptions)[];
 
-type OptionsChecker = Checker<(typeof ENQUEUE_OPTIONS)[number]>;
+export type OptionsChecker = Checker<keyof SpecOptions>;
 
 /** The event loop is given free after this many jobs or characters of args. */
 const SLICE = { jobs: 1_000, characters: 1_000_000 } as const;
@@ -87,7 +108,12 @@ export async function newJobs(what: string, specs: readonly unknown[], runtime: 
   for (const [index, spec] of specs.entries()) {
     const path = `jobs[${index}]`;
     if (JobSpec.is(spec)) {
-      const prepared = prepare({ what, path, problems }, spec.definition, spec.args, spec.options);
+      const prepared = prepare(
+        { what, path, problems, call: { index, count: specs.length } },
+        spec.definition,
+        spec.args,
+        spec.options,
+      );
       jobs.push(prepared.job);
       pending.push(prepared.pending);
       characters += prepared.job.args.length;
@@ -109,6 +135,8 @@ export interface Place {
   /** For example `jobs[3]`; empty when there is only one job. */
   readonly path: string;
   readonly problems: Problems;
+  /** Where the job stands among several. */
+  readonly call?: { readonly index: number; readonly count: number };
 }
 
 /** The job, to be used only if no problem was added; `pending` is an asynchronous schema at work, which may add some. */
@@ -116,12 +144,12 @@ export function prepare(
   place: Place,
   definition: AnyJobDefinition,
   args: unknown,
-  options: EnqueueOptions | undefined,
+  options: SpecOptions | undefined,
 ): { readonly job: NewJob; readonly pending: Promise<void> | undefined } {
   const { problems } = place;
   const { kind, schema, options: general } = definition;
   const { queue, priority, maxAttempts } = general;
-  const check = options === undefined ? null : new Checker(place.what, options, ENQUEUE_OPTIONS, place);
+  const check = options === undefined ? null : optionsChecker(place, options);
   const field = fieldOf(place, "args");
   const { json, problem } = tryEncodeJson(args, field);
   if (problem !== null) problems.push(problem);
@@ -129,16 +157,25 @@ export function prepare(
   const job: NewJob = {
     ...{ kind, queue, priority, maxAttempts, args: json ?? "", title },
     ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {}, recurringId: null },
+    ...{ unique: null, parents: [] },
   };
   const pending = json !== null && schema !== null ? checkArgs(problems, field, schema, json) : undefined;
-  return { job: check === null ? job : { ...job, ...readOptions(check, general) }, pending: pending ?? undefined };
+  const complete =
+    check === null
+      ? job
+      : { ...job, ...readOptions(check, general), ...readKey(check, job), parents: readParents(check, place.call) };
+  return { job: complete, pending: pending ?? undefined };
+}
+
+function optionsChecker(place: Place, options: SpecOptions): OptionsChecker {
+  return new Checker(place.what, options, place.call === undefined ? ENQUEUE_OPTIONS : SPEC_OPTIONS, place);
 }
 
 /** What the options say; what they leave out is as in `general`. */
 function readOptions(
   check: OptionsChecker,
   general: ResolvedJobOptions,
-): Omit<NewJob, "kind" | "args" | "title" | "recurringId"> {
+): Omit<NewJob, "kind" | "args" | "title" | "recurringId" | "unique" | "parents"> {
   if (check.has("delay") && check.has("runAt")) check.refuse("runAt", "can't be given together with delay");
   return {
     queue: check.name("queue", QUEUE, QUEUE_RULE, { default: general.queue }),
@@ -151,6 +188,13 @@ function readOptions(
     tags: readTags(check),
     meta: readMeta(check),
   };
+}
+
+/** Nothing for a job that is not unique. */
+function readKey(check: OptionsChecker, { kind, args }: NewJob): Partial<Pick<NewJob, "unique" | "delay">> {
+  const read = readUnique(check, kind, args);
+  if (read === null) return {};
+  return read.delay === null ? { unique: read.unique } : { unique: read.unique, delay: read.delay };
 }
 
 /** Shown only, so a long one is cut and an empty one is none. */

@@ -32,7 +32,11 @@ export {
   type RecurringOptions,
   type RecurringView,
   type SeriesOptions,
+  type SpecOptions,
+  type UniqueOptions,
 } from "./client.ts";
+
+export { Flow } from "./flow.ts";
 
 // ----------------------------------------------------------------------------------------------------------------- run
 
@@ -104,6 +108,9 @@ export {
   OUTCOME_STATES,
   type Outcome,
   type OutcomeState,
+  PARENT_STATES,
+  type Parent,
+  type ParentState,
   type PruneQuery,
   type PutRecurring,
   type QueueRecord,
@@ -119,6 +126,7 @@ export {
   type StoreCapabilities,
   type StoreEvent,
   type StoreListener,
+  type UniqueKey,
 } from "./store.ts";
 
 // --------------------------------------------------------------------------------------------------------- environment

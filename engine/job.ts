@@ -2,7 +2,7 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Client } from "./client.ts";
 import type { Duration } from "./duration.ts";
-import type { EnqueueOptions } from "./enqueue.ts";
+import type { SpecOptions } from "./enqueue.ts";
 import { InvalidError } from "./errors.ts";
 import type { Decoded } from "./json.ts";
 import type { Logger } from "./logger.ts";
@@ -80,7 +80,11 @@ export interface Job<Args = unknown> {
   readonly recurringId: string | null;
   /** Which occurrence of the recurring job this run is for; null also when it was triggered. */
   readonly occurrence: Occurrence | null;
+  /** Jobs that it has waited for. */
+  readonly parents: readonly JobId[];
 
+  /** What those parents returned that have succeeded and returned something, by their id. */
+  parentOutputs(): Promise<Map<JobId, unknown>>;
   /** A checkpoint that this or an earlier attempt saved with `setParam`; undefined when there is none. */
   param<Value = unknown>(key: string): Value | undefined;
   /**
@@ -158,10 +162,10 @@ export class Handler<Input = unknown, Args = Input, Output = unknown> {
 export class JobSpec {
   readonly definition: AnyJobDefinition;
   readonly args: unknown;
-  readonly options: EnqueueOptions | undefined;
+  readonly options: SpecOptions | undefined;
   readonly #genuine = true;
 
-  constructor(definition: AnyJobDefinition, args: unknown, options: EnqueueOptions | undefined) {
+  constructor(definition: AnyJobDefinition, args: unknown, options: SpecOptions | undefined) {
     this.definition = definition;
     this.args = args;
     this.options = options;
@@ -225,7 +229,7 @@ export class JobDefinition<Input, Args = Input, Output = unknown> implements Any
   }
 
   /** One job for `Client.enqueueMany`, which also checks it. */
-  spec(args: Input, options?: EnqueueOptions): JobSpec {
+  spec(args: Input, options?: SpecOptions): JobSpec {
     return new JobSpec(this, args, options);
   }
 

@@ -16,12 +16,21 @@ export type JsonText = string;
  *        └──────────────────────────↑  ↑                  │ ├──────→ deleted
  *                                   │  └─retry/hand back──┤ └──────→ failed
  *               scheduled ←─retry later / snooze──────────┘
+ *     insert ─→ awaiting ──parents──→ scheduled, enqueued; deleted when a parent ended as it must not
  *     requeue: failed, scheduled, succeeded, deleted ─→ enqueued
- *     delete:  enqueued, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless it succeeds
+ *     delete:  awaiting, enqueued, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless it succeeds
  *
  * `failed` is not an end: the job stays with the live ones until someone requeues or deletes it.
  */
-export const JOB_STATES = ["scheduled", "enqueued", "processing", "succeeded", "failed", "deleted"] as const;
+export const JOB_STATES = [
+  "awaiting",
+  "scheduled",
+  "enqueued",
+  "processing",
+  "succeeded",
+  "failed",
+  "deleted",
+] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
 /** States whose jobs have moved to the archive. */
@@ -31,6 +40,10 @@ export type ArchivedState = (typeof ARCHIVED_STATES)[number];
 /** States that a server may ask for when an attempt ends. */
 export const OUTCOME_STATES = ["succeeded", "failed", "deleted", "scheduled", "enqueued"] as const;
 export type OutcomeState = (typeof OUTCOME_STATES)[number];
+
+/** Ends of a job that others can wait for. */
+export const PARENT_STATES = ["succeeded", "failed", "deleted"] as const;
+export type ParentState = (typeof PARENT_STATES)[number];
 
 /** Positive, increasing with insertion, never reused. */
 export type JobId = number;
@@ -62,6 +75,8 @@ export interface JobFields extends JobRef {
   readonly recurringId: string | null;
   /** Checkpoints: what running attempts saved with `setParams`, kept from attempt to attempt. */
   readonly params: Readonly<Record<string, JsonText>>;
+  /** Jobs that this one waits for, or waited for, each once; some may have been removed since. */
+  readonly parents: readonly JobId[];
 }
 
 export interface ClaimedJob extends JobFields {
@@ -93,6 +108,10 @@ export interface JobRecord extends JobFields {
   readonly output: JsonText | null;
   /** Percent, 0 to 100: what an attempt reported last, also after the job has ended or was requeued. Null = nothing yet. */
   readonly progress: number | null;
+  /** How many parents it still waits for; 0 unless `awaiting`. */
+  readonly pendingParents: number;
+  /** Jobs that wait, or waited, for this one, by id; the first 1,000. */
+  readonly children: readonly JobId[];
 }
 
 /** A line that an attempt has logged. */
@@ -172,6 +191,7 @@ export interface ServerRecord extends ServerInfo {
 export interface QueueRecord {
   readonly name: string;
   readonly paused: boolean;
+  readonly awaiting: number;
   readonly scheduled: number;
   readonly enqueued: number;
   readonly processing: number;
@@ -181,6 +201,7 @@ export interface QueueRecord {
 }
 
 export interface Counts {
+  readonly awaiting: number;
   readonly scheduled: number;
   readonly enqueued: number;
   readonly processing: number;

@@ -267,5 +267,5 @@ async function fireNow(store: Store, row: RecurringRecord, jobs: readonly NewJob
   const inserted = await store.fireRecurring({ id, version, nextRunAt, lastRunAt, jobs });
   if (inserted.length > 0 || lastJobId === null) return inserted;
   const last = await store.job(lastJobId);
-  return [{ id: lastJobId, state: last?.state ?? "deleted" }];
+  return [{ id: lastJobId, state: last?.state ?? "deleted", duplicate: true, replaced: false }];
 }

@@ -23,6 +23,7 @@ import type {
   JobState,
   JsonText,
   OutcomeState,
+  ParentState,
   QueueRecord,
   RecurringDefinition,
   RecurringRecord,
@@ -55,11 +56,56 @@ export interface NewJob {
   readonly meta: Readonly<Record<string, string>>;
   /** The recurring job that it is a run of. */
   readonly recurringId: string | null;
+  /** Null = any number of such jobs. */
+  readonly unique: UniqueKey | null;
+  /**
+   * Jobs whose end it waits for, in state `awaiting`. Several entries for one job must all be met. It goes on when all
+   * parents have reached a state that is asked for, with `delay` counted from the insert, and is deleted, for the reason
+   * `parent <id> <state>`, as soon as one has succeeded or was deleted and that is not asked for. A failed parent may be
+   * requeued, so it is waited for unless `failed` is asked for. A parent that retention removes counts as deleted.
+   */
+  readonly parents: readonly Parent[];
+}
+
+export type Parent = {
+  /** At least one. */
+  readonly on: readonly ParentState[];
+} & (
+  | { readonly id: JobId }
+  /** Position in the same call, before or after the child. A duplicate there stands for the holder of its key. */
+  | { readonly index: number }
+);
+
+/**
+ * While a job holds a key, inserting another with it gives a duplicate: nothing is added. Within one call a repeated key is
+ * always a plain duplicate of the first job that has it. `rules/unique.ts` has the decisions.
+ */
+export interface UniqueKey {
+  /** 32 lowercase hex digits; the client makes them of the job's kind and of the user's key. */
+  readonly key: string;
+  /**
+   * How long the key is held, counted from the insert, whatever becomes of the job; more than 0. Null = until the job
+   * succeeds, fails or is deleted; when it is requeued it takes the key again.
+   */
+  readonly window: number | null;
+  /**
+   * What a duplicate does to the holder. `keep`: nothing. `replace`: while the holder waits it takes the newcomer's args,
+   * meta, tags, title, priority and run time; an enqueued one takes a run time only when that is in the future, and is
+   * scheduled again. `debounce`: the job runs `delay` after it was inserted last, whatever `runAt` says, and a duplicate
+   * pushes and replaces the holder while that is scheduled.
+   */
+  readonly onConflict: "keep" | "replace" | "debounce";
 }
 
 export interface InsertedJob {
+  /** Of a duplicate: the holder's. */
   readonly id: JobId;
+  /** Of a duplicate: the holder's; `deleted` when the key's window outlived the holder and retention has removed it. */
   readonly state: JobState;
+  /** Nothing was added, because another job holds the unique key. */
+  readonly duplicate: boolean;
+  /** A duplicate that the holder has taken its payload from. */
+  readonly replaced: boolean;
 }
 
 // ----------------------------------------------------------------------------------------------------- claim
@@ -241,7 +287,7 @@ export interface JobFilter {
 // --------------------------------------------------------------------------------------------------- inspect
 
 /**
- * Orders: scheduled by (runAt, id); enqueued by (priority high to low, id); processing by id, newest first;
+ * Orders: scheduled by (runAt, id); enqueued by (priority high to low, id); awaiting and processing by id, newest first;
  * succeeded, failed and deleted by (finalizedAt, id), newest first.
  */
 export interface JobQuery {
@@ -302,8 +348,10 @@ export interface Store {
   now(): Promise<Date>;
 
   /**
-   * Adds jobs, all or none; ids grow in the order given. Emits `ready` for the queues concerned.
-   * @throws InvalidError naming the position of each bad job.
+   * Adds jobs, all or none apart from duplicates of unique jobs; ids of new jobs grow in the order given. Emits `ready` for
+   * the queues concerned.
+   * @throws InvalidError naming the position of each bad job, and jobs that would wait for each other for ever
+   * @throws NotFoundError naming the position of a job with a parent that does not exist
    */
   insert(jobs: readonly NewJob[]): Promise<InsertedJob[]>;
 
@@ -347,11 +395,12 @@ export interface Store {
   orphans(limit: number): Promise<Orphan[]>;
 
   /**
-   * Repairs: moves overdue jobs that no server has asked for to `enqueued` and emits `ready` for their queues. Returns rows
-   * changed; 0 when all is well.
+   * Repairs: moves overdue jobs that no server has asked for to `enqueued`, and completes what other calls have left to it:
+   * when a job ends, its children, theirs and so on are dealt with in the same call, but only up to a number that the store
+   * sets. Emits `ready` for the queues concerned. Returns rows changed; 0 when all is well.
    */
   sweep(limit: number): Promise<number>;
-  /** Removes what retention has outlived. Returns rows removed; at `limit` or more there may be more. */
+  /** Removes what retention has outlived, and unique keys whose window is over. Returns rows removed; at `limit` or more there may be more. */
   prune(query: PruneQuery): Promise<number>;
 
   /**
@@ -379,7 +428,8 @@ export interface Store {
   delete(filter: JobFilter): Promise<number>;
   /**
    * Makes failed, scheduled, succeeded and deleted jobs ready now; others are passed over. All but scheduled ones start
-   * over with attempt 0; a scheduled one keeps its attempt and gets one more if it has none left. Returns how many.
+   * over with attempt 0; a scheduled one keeps its attempt and gets one more if it has none left. A job whose unique key
+   * another job holds now is passed over. Returns how many.
    * @throws InvalidError
    */
   requeue(filter: JobFilter): Promise<number>;
@@ -390,6 +440,8 @@ export interface Store {
   job(id: JobId): Promise<JobRecord | null>;
   /** Lines in order of `seq`, of all attempts. None for an unknown job. @throws InvalidError for a bad `after` or limit. */
   consoleLines(query: ConsoleQuery): Promise<ConsoleLine[]>;
+  /** The outputs of those of the jobs that have succeeded and have one. */
+  outputs(ids: readonly JobId[]): Promise<Map<JobId, JsonText>>;
   /** @throws InvalidError for a bad state, limit or cursor. */
   jobs(query: JobQuery): Promise<JobPage>;
   counts(): Promise<Counts>;

@@ -35,6 +35,12 @@ export interface JobView {
   readonly output: unknown;
   /** Percent, 0 to 100: what an attempt reported last. Null = nothing yet. */
   readonly progress: number | null;
+  /** Jobs that it waits for, or has waited for. */
+  readonly parents: readonly JobId[];
+  /** How many of them it still waits for; 0 unless `awaiting`. */
+  readonly pendingParents: number;
+  /** Jobs that wait, or have waited, for this one, by id; the first 1,000. */
+  readonly children: readonly JobId[];
   /** Id of the server that claimed it last. */
   readonly server: string | null;
   /** It was deleted while it ran and has been asked to stop. */

@@ -1,6 +1,7 @@
 /** What every store refuses before it writes anything. The client has checked the same with a user's words. */
 import { Problems, pathStep } from "../problems.ts";
 import { JOB_STATES, type JobFilter, type JobQuery, type JsonText, type NewJob, type SeriesQuery } from "../store.ts";
+import { checkParents, refuseCycle } from "./dependencies.ts";
 import {
   ATTEMPTS,
   JSON_MAX_BYTES,
@@ -13,6 +14,7 @@ import {
   RECURRING,
 } from "./limits.ts";
 import { isJson } from "./outcome.ts";
+import { checkUnique } from "./unique.ts";
 import {
   CLEAN_RULE,
   DURATION_RULE,
@@ -38,6 +40,8 @@ export function checkNewJobs(jobs: readonly NewJob[], what = "can't insert", pla
     const check = (ok: boolean, field: string, value: unknown, rule: string): void => {
       if (!ok) problems.add(`${place(index)}.${field}`, value, rule);
     };
+    const readable = (field: string, value: unknown, read: () => void): void =>
+      check(succeeds(read), field, value, READABLE);
     check(isName(job.kind, KIND), "kind", job.kind, KIND_RULE);
     check(isName(job.queue, QUEUE), "queue", job.queue, QUEUE_RULE);
     check(isInteger(job.priority, PRIORITY.min, PRIORITY.max), "priority", job.priority, range(PRIORITY));
@@ -62,11 +66,26 @@ export function checkNewJobs(jobs: readonly NewJob[], what = "can't insert", pla
       CLEAN_RULE,
     );
     check(isRecurringId(job.recurringId), "recurringId", job.recurringId, RECURRING_RULE);
+    readable("parents", job.parents, () => checkParents(job.parents, index, jobs.length, check));
+    if (job.unique !== null) readable("unique", job.unique, () => checkUnique(job.unique ?? {}, check));
   });
+  if (problems.count === 0) refuseCycle(jobs, problems);
   problems.end(what);
 }
 
 const isRecurringId = (id: unknown): boolean => id === null || isName(id, RECURRING);
+
+const READABLE = "must be readable";
+
+/** `read` may throw: an interceptor may have put anything there. */
+function succeeds(read: () => void): boolean {
+  try {
+    read();
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /** `read` may throw: an interceptor may have put anything there. */
 function areClean(read: () => false | readonly unknown[]): boolean {

@@ -24,6 +24,8 @@ export const CONSOLE = { maxLines: 1_000, lineMaxBytes: 4 * 1024, page: { defaul
 export const PROGRESS = { min: 0, max: 100 } as const;
 /** Counts of live jobs stop here. */
 export const COUNT_CAP = 100_000;
+/** Children that a job's record names. */
+export const CHILDREN_SHOWN = 1_000;
 export const PAGE = { default: 20, max: 500 } as const;
 /** A hundred years: the longest delay, timeout or retention, far within what all databases store. */
 export const LONGEST_DURATION = 100 * 366 * 24 * 3_600_000;

@@ -14,7 +14,7 @@ export function readyState(runAt: number, now: number): "scheduled" | "enqueued"
 /** What `requeue` may touch. */
 export const REQUEUEABLE: readonly JobState[] = ["failed", "scheduled", "succeeded", "deleted"];
 /** What `delete` ends at once; a processing job is only marked. */
-export const DELETABLE: readonly JobState[] = ["scheduled", "enqueued", "failed"];
+export const DELETABLE: readonly JobState[] = ["awaiting", "scheduled", "enqueued", "failed"];
 
 /** Of jobs that wait to run or are running; a failed one is neither. */
 export const UNFINISHED: readonly JobState[] = JOB_STATES.filter(

@@ -8,7 +8,7 @@ import { Problems, pathStep, readText } from "../problems.ts";
 import { PARAM_KEY_MAX_BYTES } from "../rules/limits.ts";
 import { occurrenceOf } from "../rules/recurring.ts";
 import type { Runtime } from "../runtime.ts";
-import type { ClaimedJob, JsonText, Store } from "../store.ts";
+import type { ClaimedJob, JobId, JsonText, Store } from "../store.ts";
 import type { JobConsole } from "./console.ts";
 
 export interface RunningJobDeps {
@@ -27,13 +27,15 @@ const RETRY_FIRST = 100;
 const RETRY_LONGEST = 5_000;
 
 export function runningJob(claimed: ClaimedJob, args: unknown, deps: RunningJobDeps): Job<unknown> {
-  const { id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta } = claimed;
+  const { id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta, parents } =
+    claimed;
   const params = new Map<string, JsonText>(Object.entries(claimed.params));
   return {
     ...{ id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta },
-    args,
+    ...{ args, parents },
     recurringId: claimed.recurringId,
     occurrence: occurrenceOf(claimed),
+    parentOutputs: () => readOutputs(parents, deps),
     param<Value>(key: string) {
       const json = params.get(key);
       return json === undefined ? undefined : (decodeJson(json) as Value);
@@ -59,14 +61,23 @@ export function runningJob(claimed: ClaimedJob, args: unknown, deps: RunningJobD
   };
 }
 
-/** Saves until the store has answered: a checkpoint is safe to send again, and a passing fault is no reason to fail a job. */
-async function saveParam(claimed: ClaimedJob, key: string, json: JsonText, deps: RunningJobDeps): Promise<void> {
-  const { runtime, store, signal } = deps;
-  const { id, claim } = claimed;
+async function readOutputs(parents: readonly JobId[], deps: RunningJobDeps): Promise<Map<JobId, unknown>> {
+  if (parents.length === 0) return new Map();
+  const outputs = await answered("outputs", () => deps.store.outputs(parents), deps);
+  return new Map([...outputs].map(([id, json]) => [id, decodeJson(json)]));
+}
+
+function saveParam({ id, claim }: ClaimedJob, key: string, json: JsonText, deps: RunningJobDeps): Promise<void> {
+  // A computed key, so that a param may have any name.
+  return answered("setParams", () => deps.store.setParams({ id, claim }, { [key]: json }), deps);
+}
+
+/** Calls until the store has answered: the call is safe to repeat, and a passing fault is no reason to fail a job. */
+async function answered<T>(name: string, call: () => Promise<T>, deps: RunningJobDeps): Promise<T> {
+  const { runtime, signal } = deps;
   for (let delay = RETRY_FIRST; ; delay = Math.min(delay * 2, RETRY_LONGEST)) {
     try {
-      // A computed key, so that a param may have any name.
-      return await withDeadline(runtime, "setParams", DEADLINE, () => store.setParams({ id, claim }, { [key]: json }));
+      return await withDeadline(runtime, name, DEADLINE, call);
     } catch (error) {
       const passing = error instanceof StoreError && error.retryable;
       if (!passing || signal.aborted) throw error;

@@ -17,7 +17,7 @@ export type EnqueuedJob<Input> = JobView & { readonly args: Decoded<Input> };
 export type JobMatch<Input> = Partial<Input> | ((job: EnqueuedJob<Input>) => boolean);
 
 /** Where a job that was enqueued stays until it runs, in the order in which it is looked for. */
-const WAITING = ["enqueued", "scheduled"] as const satisfies readonly JobState[];
+const WAITING = ["enqueued", "scheduled", "awaiting"] as const satisfies readonly JobState[];
 /** Jobs that a message shows. */
 const SHOWN = 5;
 

@@ -11,7 +11,7 @@ function recordOf(fields: Partial<JobRecord>): JobRecord {
   return {
     ...{ id: 1, claim: 1, kind: "plain", queue: "default", args: "{}", priority: 0, attempt: 1, maxAttempts: 3 },
     ...{ timeout: null, runAt: AT, deadline: null, createdAt: AT, title: null, tags: [], meta: {}, params: {} },
-    recurringId: null,
+    ...{ recurringId: null, parents: [], pendingParents: 0, children: [] },
     ...{
       state: "succeeded",
       attemptedAt: AT,

@@ -7,7 +7,7 @@ import type { JobId, Store } from "../../engine/store.ts";
 import { hostileProxy, revokedProxy, rulesOf, throwingGetter, world } from "./support.ts";
 
 const mail = defineJob<{ to: string }>("mail", { queue: "mails" });
-const STATES = "scheduled, enqueued, processing, succeeded, failed, deleted";
+const STATES = "awaiting, scheduled, enqueued, processing, succeeded, failed, deleted";
 
 /** Claims the next job and ends it with an output, as a server does. */
 async function finish(
@@ -78,6 +78,7 @@ test("get shows a job with its JSON decoded, and null for one that is not there"
       params: { step: { row: 5 } },
     },
     ...{ output: { sent: true }, server: "s", cancelRequested: false, history: [], progress: null },
+    ...{ parents: [], pendingParents: 0, children: [] },
   });
   assert.equal(await client.get(id + 1), null);
   assert.equal(await client.get(Number.MAX_SAFE_INTEGER), null);

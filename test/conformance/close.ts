@@ -40,6 +40,7 @@ export const closeCases: Group = {
       resumeQueue: () => store.resumeQueue("a"),
       job: () => store.job(job.id),
       consoleLines: () => store.consoleLines({ id: job.id }),
+      outputs: () => store.outputs([1]),
       jobs: () => store.jobs({ state: "enqueued" }),
       counts: () => store.counts(),
       series: () => store.series({ from: now, to: now, step: 60_000 }),

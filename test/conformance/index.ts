@@ -11,10 +11,12 @@
  */
 import { describe, test } from "node:test";
 import { adminCases } from "./admin.ts";
+import { cascadesCases } from "./cascades.ts";
 import { claimCases } from "./claim.ts";
 import { closeCases } from "./close.ts";
 import { consoleCases } from "./console.ts";
 import { coordinateCases } from "./coordinate.ts";
+import { dependenciesCases } from "./dependencies.ts";
 import { finishCases } from "./finish.ts";
 import { finishInputCases } from "./finish-input.ts";
 import { insertCases } from "./insert.ts";
@@ -27,6 +29,7 @@ import { promoteCases } from "./promote.ts";
 import { recurringCases } from "./recurring.ts";
 import { statisticsCases } from "./statistics.ts";
 import type { Group, Harness } from "./support.ts";
+import { uniqueCases } from "./unique.ts";
 
 export type { Harness } from "./support.ts";
 
@@ -46,6 +49,9 @@ const GROUPS: Readonly<Record<string, Group>> = {
   inspect: inspectCases,
   statistics: statisticsCases,
   notify: notifyCases,
+  unique: uniqueCases,
+  dependencies: dependenciesCases,
+  cascades: cascadesCases,
   close: closeCases,
 };
 

@@ -24,14 +24,32 @@ import {
 
 export const statisticsCases: Group = {
   async Counts({ store }) {
-    const none = { scheduled: 0, enqueued: 0, processing: 0, failed: 0, retries: 0, succeeded: 0, deleted: 0 };
+    const none = {
+      awaiting: 0,
+      scheduled: 0,
+      enqueued: 0,
+      processing: 0,
+      failed: 0,
+      retries: 0,
+      succeeded: 0,
+      deleted: 0,
+    };
     assert.deepEqual(await store.counts(), { ...none, capped: false });
     await register(store);
     await oneOfEach(store);
     await oneOfEach(store, { queue: "other", kind: "other" });
     await end(store, await running(store), "scheduled", { delay: HOUR, reason: "retry" });
     await end(store, await running(store), "scheduled", { delay: HOUR, refund: true, reason: "snoozed" });
-    const expected = { scheduled: 4, enqueued: 2, processing: 2, failed: 2, retries: 1, succeeded: 2, deleted: 2 };
+    const expected = {
+      awaiting: 2,
+      scheduled: 4,
+      enqueued: 2,
+      processing: 2,
+      failed: 2,
+      retries: 1,
+      succeeded: 2,
+      deleted: 2,
+    };
     assert.deepEqual(await store.counts(), { ...expected, capped: false });
     await store.requeue({ state: "scheduled" });
     await store.requeue({ state: "succeeded" });
@@ -162,19 +180,21 @@ export const statisticsCases: Group = {
     await oneOfEach(store, { queue: "jobs" });
     await ended(store, "failed", { queue: "failed" });
     await ended(store, "succeeded", { queue: "archived" });
-    await insertOne(store, { queue: "scheduled", delay: 9 * HOUR });
+    const scheduled = await insertOne(store, { queue: "scheduled", delay: 9 * HOUR });
+    await insertOne(store, { queue: "awaiting", parents: [{ id: scheduled, on: ["succeeded"] }] });
     await store.pauseQueue("paused");
     await advance(HOUR);
     await insertOne(store, { queue: "jobs", priority: 9 });
     await store.orphans(1);
     await advance(HOUR);
     const queues = await store.queues();
-    const zero = { paused: false, scheduled: 0, enqueued: 0, processing: 0, failed: 0 };
+    const zero = { paused: false, awaiting: 0, scheduled: 0, enqueued: 0, processing: 0, failed: 0 };
     assert.deepEqual(
       queues.map(({ latency: _latency, ...queue }) => queue),
       [
+        { ...zero, name: "awaiting", awaiting: 1 },
         { ...zero, name: "failed", failed: 1 },
-        { ...zero, name: "jobs", scheduled: 1, enqueued: 2, processing: 1, failed: 1 },
+        { ...zero, name: "jobs", awaiting: 1, scheduled: 1, enqueued: 2, processing: 1, failed: 1 },
         { ...zero, name: "paused", paused: true },
         { ...zero, name: "scheduled", scheduled: 1 },
         { ...zero, name: "served" },

@@ -39,7 +39,15 @@ export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
-export const ALL_STATES = ["scheduled", "enqueued", "processing", "succeeded", "failed", "deleted"] as const;
+export const ALL_STATES = [
+  "awaiting",
+  "scheduled",
+  "enqueued",
+  "processing",
+  "succeeded",
+  "failed",
+  "deleted",
+] as const;
 
 export function newJob(fields: Partial<NewJob> = {}): NewJob {
   return {
@@ -56,6 +64,8 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     tags: [],
     meta: {},
     recurringId: null,
+    unique: null,
+    parents: [],
     ...fields,
   };
 }
@@ -146,7 +156,7 @@ export async function ended(
   return job.id;
 }
 
-/** One new job in each state, scheduled an hour ahead. Needs server `s1`. */
+/** One new job in each state, scheduled an hour ahead, awaiting the processing one. Needs server `s1`. */
 export async function oneOfEach(store: Store, fields: Partial<NewJob> = {}): Promise<Record<JobState, JobId>> {
   const processing = (await running(store, fields)).id;
   const succeeded = await ended(store, "succeeded", fields);
@@ -154,7 +164,8 @@ export async function oneOfEach(store: Store, fields: Partial<NewJob> = {}): Pro
   const deleted = await ended(store, "deleted", fields);
   const scheduled = await insertOne(store, { ...fields, delay: HOUR });
   const enqueued = await insertOne(store, fields);
-  return { scheduled, enqueued, processing, succeeded, failed, deleted };
+  const awaiting = await insertOne(store, { ...fields, parents: [{ id: processing, on: ["succeeded"] }] });
+  return { awaiting, scheduled, enqueued, processing, succeeded, failed, deleted };
 }
 
 export async function record(store: Store, id: JobId): Promise<JobRecord> {

@@ -295,7 +295,7 @@ for (const [store, open] of Object.entries(STORES)) {
 /** What an interceptor of the client may make of a job. */
 const NEW: NewJob = {
   ...{ kind: "plain", queue: "default", args: "{}", priority: 0, maxAttempts: 1, timeout: null, delay: 0 },
-  ...{ runAt: null, deadline: null, title: null, tags: [], meta: {}, recurringId: null },
+  ...{ runAt: null, deadline: null, title: null, tags: [], meta: {}, recurringId: null, unique: null, parents: [] },
 };
 
 for (const [store, open] of Object.entries(STORES)) {

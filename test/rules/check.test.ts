@@ -5,7 +5,15 @@ import { InvalidError } from "../../engine/errors.ts";
 import { checkFilter, checkNewJobs, checkParams, checkQuery, checkSeries } from "../../engine/rules/check.ts";
 import { INSTANT, JSON_MAX_BYTES, KIND, LONGEST_DURATION, QUEUE } from "../../engine/rules/limits.ts";
 import { isDuration, isName } from "../../engine/rules/values.ts";
-import { JOB_STATES, type JobFilter, type JobQuery, type JobState, type NewJob } from "../../engine/store.ts";
+import {
+  JOB_STATES,
+  type JobFilter,
+  type JobQuery,
+  type JobState,
+  type NewJob,
+  PARENT_STATES,
+  type UniqueKey,
+} from "../../engine/store.ts";
 
 const letters = "abcdefghijklmnopqrstuvwxyz";
 const rest = `${letters}0123456789_.:-`;
@@ -17,6 +25,12 @@ const kind = name(letters + letters.toUpperCase(), rest + letters.toUpperCase(),
 const queue = name(rest, rest, 64).filter((text) => text !== "." && text !== "..");
 const text = fc.string({ unit: "grapheme" }).filter((value) => !value.includes("\u0000"));
 const instant = fc.date({ min: new Date(INSTANT.min), max: new Date(INSTANT.max), noInvalidDate: true });
+
+const uniqueKey: fc.Arbitrary<UniqueKey> = fc.record({
+  key: fc.string({ unit: fc.constantFrom(..."0123456789abcdef"), minLength: 32, maxLength: 32 }),
+  window: fc.option(fc.double({ min: 0, minExcluded: true, max: LONGEST_DURATION, noNaN: true }), { nil: null }),
+  onConflict: fc.constantFrom("keep", "replace", "debounce"),
+});
 
 const goodJob: fc.Arbitrary<NewJob> = fc.record({
   kind,
@@ -32,6 +46,8 @@ const goodJob: fc.Arbitrary<NewJob> = fc.record({
   tags: fc.array(text),
   meta: fc.dictionary(text, text),
   recurringId: fc.constantFrom(null, "a", "Nightly_report.eu:1-2", "..."),
+  unique: fc.option(uniqueKey, { nil: null }),
+  parents: fc.array(fc.record({ id: fc.integer({ min: 1 }), on: fc.subarray([...PARENT_STATES], { minLength: 1 }) })),
 });
 
 const nan = Number.NaN;
@@ -44,6 +60,9 @@ const badDate = fc.constantFrom(
 );
 const badText = fc.constantFrom("\u0000", "a\u0000b", "\ud800", "\udc00\ud800", 1 as unknown as string);
 const tooLong = `"${"a".repeat(JSON_MAX_BYTES - 1)}"`;
+
+const goodKey: UniqueKey = { key: "0".repeat(32), window: null, onConflict: "keep" };
+const badKey = fc.constantFrom("", "0".repeat(31), "0".repeat(33), "A".repeat(32), `${"0".repeat(32)}\n`, 1 as never);
 
 /** A value that each field must refuse. */
 const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
@@ -63,6 +82,18 @@ const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
     badText.filter((key) => typeof key === "string").map((key) => ({ [key]: "good" })),
   ),
   recurringId: fc.constantFrom("", ".", "..", "a b", "é", "a".repeat(201), 1 as unknown as string),
+  unique: fc.oneof(
+    badKey.map((key) => ({ ...goodKey, key })),
+    fc.constantFrom(0, -1, nan, LONGEST_DURATION + 1, "1" as never).map((window) => ({ ...goodKey, window })),
+    fc.constantFrom("", "Keep", undefined, null).map((onConflict) => ({ ...goodKey, onConflict: onConflict as never })),
+    fc.constantFrom({}, undefined, 1, "unique").map((value) => value as unknown as UniqueKey),
+  ),
+  parents: fc.oneof(
+    fc.constantFrom(0, -1, 1.5, nan, "1", null, 2 ** 53).map((id) => [{ id: id as number, on: ["failed"] as const }]),
+    fc.constantFrom(-1, 5, 0.5, nan, "0", null).map((index) => [{ index: index as number, on: ["failed"] as const }]),
+    fc.constantFrom([], ["processing"], ["failed", "x"], undefined, "failed").map((on) => [{ id: 1, on: on as never }]),
+    fc.constantFrom(undefined, null, 1, [null], [{}], ["a"]).map((value) => value as unknown as NewJob["parents"]),
+  ),
 };
 
 function problemsOf(fn: () => unknown): string[] {
@@ -103,7 +134,8 @@ test("every bad field is named with its position, all at once and nothing else",
     fc.property(fc.array(spoiled, { maxLength: 5 }), (jobs) => {
       const expected = jobs.flatMap(({ chosen }, index) => chosen.map((field) => `jobs[${index}].${field}`));
       const named = problemsOf(() => checkNewJobs(jobs.map(({ job }) => job)));
-      assert.deepEqual([...new Set(named)].sort(), expected.sort());
+      const fields = named.map((field) => field.replace(/(unique|parents)[.[].*/, "$1"));
+      assert.deepEqual([...new Set(fields)].sort(), expected.sort());
     }),
   );
 });

@@ -4,7 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
-import { JOB_STATES, type JobFilter, type JobRef, OUTCOME_STATES, type Store } from "../../engine/store.ts";
+import {
+  JOB_STATES,
+  type JobFilter,
+  type JobRef,
+  OUTCOME_STATES,
+  PARENT_STATES,
+  type Store,
+} from "../../engine/store.ts";
 import { MemoryStore } from "../../engine/stores/memory/index.ts";
 import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 import { VirtualTime } from "../../engine/testing/virtual-time.ts";
@@ -38,6 +45,24 @@ const queue = fc.constantFrom("a", "b");
 const kind = fc.constantFrom("x", "y");
 const server = fc.constantFrom("s1", "s2");
 const delay = fc.constantFrom(0, 0, 500, 60_000);
+const unique = fc.option(
+  fc.record({
+    key: fc.constantFrom("a", "b").map((digit) => digit.repeat(32)),
+    window: fc.constantFrom(null, 500, 60_000),
+    onConflict: fc.constantFrom("keep", "replace", "debounce"),
+  }),
+  { nil: null },
+);
+const on = fc.subarray([...PARENT_STATES], { minLength: 1 });
+const parent = fc.oneof(
+  { arbitrary: fc.record({ id: fc.integer({ min: 1, max: 9 }), on }), weight: 3 },
+  { arbitrary: fc.record({ index: fc.nat(1), on }), weight: 1 },
+);
+/** Not too often: a parent that does not exist refuses the whole call. */
+const parents = fc.oneof(
+  { arbitrary: fc.constant([]), weight: 3 },
+  { arbitrary: fc.array(parent, { minLength: 1, maxLength: 2 }), weight: 1 },
+);
 const index = fc.nat(5);
 const filter: fc.Arbitrary<JobFilter> = fc
   .record({
@@ -63,7 +88,9 @@ const COMMON = 3;
 const steps: fc.Arbitrary<Step>[] = [
   step(
     "insert",
-    fc.array(fc.record({ queue, kind, delay, priority: fc.integer({ min: -1, max: 1 }) }), { maxLength: 3 }),
+    fc.array(fc.record({ queue, kind, delay, priority: fc.integer({ min: -1, max: 1 }), unique, parents }), {
+      maxLength: 3,
+    }),
     (jobs) => (store) => store.insert(jobs.map((job) => newJob({ ...job, maxAttempts: 2, tags: [job.kind] }))),
   ),
   step(

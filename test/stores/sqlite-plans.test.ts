@@ -17,6 +17,16 @@ async function callEverything(store: SqliteStore, time: VirtualTime): Promise<vo
   await oneOfEach(store);
   await store.insert(["a", "b", "c"].flatMap((kind) => newJobs(30, { kind, tags: ["t"] })));
   await store.insert(newJobs(10, { delay: MINUTE }));
+  const unique = { key: "a".repeat(32), window: null, onConflict: "replace" } as const;
+  for (let time = 0; time < 2; time++) await store.insert([newJob({ kind: "unique", unique })]);
+  const [parent] = await store.insert([newJob({ kind: "parent" })]);
+  const on = ["succeeded"] as const;
+  const parents = [{ id: parent?.id ?? 0, on }];
+  const children = newJobs(3, { kind: "child", parents });
+  await store.insert([...children, newJob({ kind: "child", parents: [{ index: 0, on }, ...parents] })]);
+  await store.outputs([1]);
+  await store.delete({ state: "enqueued", kind: "parent" });
+  await store.requeue({ state: "deleted", kind: "child" });
   await time.advance(2 * MINUTE);
   await store.heartbeat({ server: "s1", running: 1 });
   await store.lead({ name: "leader", holder: "s1", ttl: 1 });

@@ -31,6 +31,16 @@ test("a store hears what other stores on its file do", async (t) => {
   await heard(ready);
   await other.requeue({ ids: [delayed] });
   await heard(ready);
+  const unique = { key: "a".repeat(32), window: null, onConflict: "replace" } as const;
+  const holder = await insertOne(other, { delay: HOUR, unique });
+  await heard(ready);
+  assert.equal(await insertOne(other, { unique }), holder);
+  await heard(ready);
+  const parent = await running(other, { queue: "parent" });
+  await insertOne(other, { parents: [{ id: parent.id, on: ["succeeded"] }] });
+  await heard(ready);
+  await other.finish("s1", [outcome(parent, "succeeded")]);
+  await heard(ready);
   await other.pauseQueue("mail");
   await heard({ type: "queue", queue: "mail" });
   await other.resumeQueue("mail");

@@ -2,6 +2,7 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { z } from "zod";
 import type { Client, EnqueueInterceptor, JobView, RecurringView } from "../../engine/client.ts";
+import { Flow } from "../../engine/flow.ts";
 import {
   defineJob,
   type Handler,
@@ -116,6 +117,11 @@ export async function enqueue(): Promise<void> {
     order.spec({ id: 7, at: "x" }),
     cleanup.spec({}, { timeout: false, deadline: new Date(0) }),
   ];
+  const flow = new Flow();
+  const first = flow.add(order.spec({ id: 7, at: "x" }, { after: 5, unique: true }));
+  same<typeof first, number>(true);
+  flow.add(cleanup.spec({}, { needs: [first], afterFinished: [1, 2] }));
+  await client.enqueueMany(flow.specs);
   const inserted = await client.enqueueMany(specs);
   same<typeof inserted, InsertedJob[]>(true);
 }

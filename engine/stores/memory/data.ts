@@ -15,7 +15,9 @@ import {
   type RecurringRecord,
   type ServerInfo,
 } from "../../store.ts";
+import type { LinkRow } from "./dependencies.ts";
 import { Heap, type Placed } from "./heap.ts";
+import type { KeyRow } from "./unique.ts";
 import type { Wake } from "./wake.ts";
 
 /**
@@ -26,15 +28,20 @@ export interface Row extends Placed {
   readonly id: JobId;
   readonly kind: string;
   readonly queue: string;
-  readonly args: JsonText;
-  readonly priority: number;
   readonly timeout: number | null;
   readonly deadline: number | null;
   readonly createdAt: number;
-  readonly title: string | null;
-  readonly tags: readonly string[];
-  readonly meta: Readonly<Record<string, string>>;
   readonly recurringId: string | null;
+  /** That it releases when it ends. */
+  readonly uniqueKey: string | null;
+  /** Frozen. */
+  readonly parents: readonly JobId[];
+  pendingParents: number;
+  args: JsonText;
+  priority: number;
+  title: string | null;
+  tags: readonly string[];
+  meta: Readonly<Record<string, string>>;
   state: JobState;
   claim: number;
   attempt: number;
@@ -94,6 +101,10 @@ export interface Data {
   /** Recurring jobs by id. */
   readonly recurring: Map<string, RecurringRecord>;
   lastVersion: number;
+  /** Unique keys, with the jobs that hold them. */
+  readonly keys: Map<string, KeyRow>;
+  /** By parent, then child. A link stays as long as its child. */
+  readonly links: Map<JobId, Map<JobId, LinkRow>>;
   /** Statistics by the start of their minute. */
   readonly minutes: Map<number, Tally>;
   /** All-time totals. */
@@ -116,6 +127,8 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
     paused: new Set(),
     recurring: new Map(),
     lastVersion: 0,
+    keys: new Map(),
+    links: new Map(),
     minutes: new Map(),
     totals: { succeeded: 0, deleted: 0 },
     retries: 0,
@@ -163,7 +176,7 @@ function laneOf(data: Data, row: Row): Lane {
   return getOrAdd(kinds, row.kind, () => ({ ready: new Heap(isMoreUrgent), due: new Heap(isDueBefore) }));
 }
 
-function getOrAdd<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
+export function getOrAdd<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
   const found = map.get(key);
   if (found !== undefined) return found;
   const made = make();
@@ -243,5 +256,6 @@ export function fieldsOf(row: Row): JobFields {
     meta: row.meta,
     recurringId: row.recurringId,
     params: row.params,
+    parents: row.parents,
   };
 }

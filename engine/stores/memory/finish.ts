@@ -5,6 +5,8 @@ import { appendHistory } from "../../rules/history.ts";
 import { refusal, settle } from "../../rules/outcome.ts";
 import type { FinishResult, JobRef, JsonText, Outcome } from "../../store.ts";
 import { change, type Data, type Row, tally } from "./data.ts";
+import { endedOf, settleChildren } from "./dependencies.ts";
+import { releaseKey } from "./unique.ts";
 
 export function finish(data: Data, server: string, outcomes: readonly Outcome[]): FinishResult[] {
   const now = data.runtime.now();
@@ -18,7 +20,7 @@ export function finish(data: Data, server: string, outcomes: readonly Outcome[])
     waiting.push(row);
     return { status: "applied", state: row.state };
   });
-  data.wake.emitReady(waiting, now);
+  data.wake.emitReady([...waiting, ...settleChildren(data, endedOf(waiting), now)], now);
   return results;
 }
 
@@ -26,6 +28,7 @@ function apply(data: Data, row: Row, outcome: Outcome, server: string, now: numb
   const { counter, entry, ...settled } = settle(row, outcome, server, now);
   const history = entry === null ? row.history : appendHistory(row.history, entry);
   change(data, row, { ...settled, history, cancelRequested: false });
+  releaseKey(data, row);
   if (counter !== null) tally(data, counter, now);
 }
 

@@ -181,6 +181,10 @@ export class MemoryStore implements Store {
     return jobConsole.consoleLines(this.#open, query);
   }
 
+  async outputs(ids: readonly JobId[]): Promise<Map<JobId, JsonText>> {
+    return inspect.outputs(this.#open, ids);
+  }
+
   async jobs(query: JobQuery): Promise<JobPage> {
     return inspect.jobs(this.#open, query);
   }

@@ -1,20 +1,61 @@
 import { checkNewJobs } from "../../rules/check.ts";
-import { dueAt, readyState } from "../../rules/state.ts";
-import type { InsertedJob, NewJob } from "../../store.ts";
-import { addRow, type Data, type Row } from "./data.ts";
+import { type Birth, births } from "../../rules/dependencies.ts";
+import { historyEntry } from "../../rules/history.ts";
+import { readyState } from "../../rules/state.ts";
+import { keptKey, uniqueDueAt } from "../../rules/unique.ts";
+import type { InsertedJob, JobId, NewJob } from "../../store.ts";
+import { addRow, type Data, type Row, tally } from "./data.ts";
+import { addLinks } from "./dependencies.ts";
+import { duplicateOf, holdersOf, replaceHolder, takeKey } from "./unique.ts";
 
 export function insert(data: Data, jobs: readonly NewJob[]): InsertedJob[] {
   checkNewJobs(jobs);
   const now = data.runtime.now();
-  const rows = jobs.map((job, index) => newRow(job, data.lastId + 1 + index, now));
-  for (const row of rows) addRow(data, row);
-  data.lastId += rows.length;
-  data.wake.emitReady(rows, now);
-  return rows.map(({ id, state }) => ({ id, state }));
+  const holders = holdersOf(data, jobs, now);
+  const ids = newIds(data, holders);
+  const born = births({ jobs, holders, ids, stateOf: (id) => data.jobs.get(id)?.state });
+  data.lastId += holders.filter((holder) => holder === null).length;
+  const replaced = jobs.map((job, position) => replaceHolder(data, holders[position] ?? null, job, now));
+  const added = jobs.flatMap((job, position) => {
+    const id = ids[position] ?? 0;
+    return holders[position] === null ? [add(data, job, id, born[position] as Birth, now)] : [];
+  });
+  data.wake.emitReady([...added, ...replaced.filter((row) => row !== null)], now);
+  return holders.map((holder, position) => {
+    const id = ids[position] ?? 0;
+    if (holder !== null) return duplicateOf(data, holder, ids, replaced[position] !== null);
+    return { id, state: data.jobs.get(id)?.state ?? "deleted", duplicate: false, replaced: false };
+  });
 }
 
-function newRow(job: NewJob, id: number, now: number): Row {
-  const runAt = dueAt(job, now);
+/** By position; 0 for duplicates. */
+function newIds(data: Data, holders: readonly unknown[]): JobId[] {
+  let last = data.lastId;
+  return holders.map((holder) => {
+    if (holder !== null) return 0;
+    last += 1;
+    return last;
+  });
+}
+
+function add(data: Data, job: NewJob, id: JobId, birth: Birth, now: number): Row {
+  const row = newRow(job, id, birth, now);
+  addRow(data, row);
+  addLinks(data, id, birth);
+  if (birth.doomedBy === null) takeKey(data, id, job, now);
+  else tally(data, "deleted", now);
+  return row;
+}
+
+/** What becomes of a job at its birth. */
+function firstState({ doomedBy, pending }: Birth, runAt: number, now: number): Pick<Row, "state" | "history"> {
+  if (doomedBy !== null)
+    return { state: "deleted", history: [historyEntry({ reason: doomedBy }, "deleted", 0, null, now)] };
+  return { state: pending > 0 ? "awaiting" : readyState(runAt, now), history: [] };
+}
+
+function newRow(job: NewJob, id: number, birth: Birth, now: number): Row {
+  const runAt = uniqueDueAt(job, now);
   return {
     id,
     kind: job.kind,
@@ -28,19 +69,21 @@ function newRow(job: NewJob, id: number, now: number): Row {
     tags: Object.freeze([...job.tags]),
     meta: Object.freeze({ ...job.meta }),
     recurringId: job.recurringId,
+    uniqueKey: keptKey(job.unique),
+    parents: Object.freeze(birth.links.map(({ parent }) => parent)),
+    pendingParents: birth.pending,
     place: 0,
-    state: readyState(runAt, now),
+    ...firstState(birth, runAt, now),
     claim: 0,
     attempt: 0,
     maxAttempts: job.maxAttempts,
     runAt,
     attemptedAt: null,
-    finalizedAt: null,
+    finalizedAt: birth.doomedBy === null ? null : now,
     server: null,
     sequence: 0,
     cancelRequested: false,
     params: NO_PARAMS,
-    history: [],
     output: null,
     progress: null,
     console: null,

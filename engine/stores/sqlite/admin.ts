@@ -9,8 +9,10 @@ import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts } from "../../ru
 import type { JobFilter, JobId, JobState } from "../../store.ts";
 import { archive, historyWith, makeReady } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
+import { closeLinks, settleChildren } from "./dependencies.ts";
 import { tally } from "./finish.ts";
 import { type Portion, type Position, type ScanFilter, scan, tableOf } from "./scan.ts";
+import { releaseKey, retakeKey } from "./unique.ts";
 import { Waiting } from "./wake.ts";
 
 const CHUNK = 500;
@@ -22,12 +24,18 @@ export async function deleteJobs(db: Connection, filter: JobFilter): Promise<num
     const running = jobs.filter(({ state }) => state === "processing");
     const ended = jobs.filter(({ state }) => state !== "processing");
     for (const job of ended) end(db, tx, job);
-    tally(db, tx, "", { succeeded: 0, failed: 0, deleted: ended.length, retried: 0 });
+    const waiting = new Waiting();
+    const parents = ended.map(({ id }) => ({ id, end: "deleted" as const }));
+    const { doomed } = settleChildren(db, tx, parents, waiting);
+    waiting.announce(db, tx);
+    tally(db, tx, "", { succeeded: 0, failed: 0, deleted: ended.length + doomed, retried: 0 });
     return ended.length + running.filter(({ id }) => requestCancel(db, tx, id)).length;
   });
 }
 
-function end(db: Connection, tx: Transaction, { id, attempt }: JobRow): void {
+function end(db: Connection, tx: Transaction, { id, state, attempt, uniqueKey, parents }: JobRow): void {
+  if (state === "awaiting") closeLinks(db, id, parents);
+  releaseKey(db, id, uniqueKey);
   const entry = historyEntry({ reason: "deleted" }, "deleted", attempt, null, tx.now);
   const history = historyWith(db, "kiln_jobs", id, entry);
   archive(db, id, { state: "deleted", finalizedAt: tx.now, attempt, history, output: null });
@@ -46,7 +54,8 @@ export async function requeue(db: Connection, filter: JobFilter): Promise<number
   checkFilter(filter);
   return inChunks(db, filter, REQUEUEABLE, (tx, jobs) => {
     const waiting = new Waiting();
-    for (const { id, state, queue, attempt, maxAttempts } of jobs) {
+    const free = jobs.filter(({ id, uniqueKey }) => retakeKey(db, tx, id, uniqueKey));
+    for (const { id, state, queue, attempt, maxAttempts } of free) {
       const table = tableOf(state);
       const entry = historyEntry({ reason: "requeued" }, "enqueued", attempt, null, tx.now);
       const history = historyWith(db, table, id, entry);
@@ -54,7 +63,7 @@ export async function requeue(db: Connection, filter: JobFilter): Promise<number
       waiting.add(queue, 0);
     }
     waiting.announce(db, tx);
-    return jobs.length;
+    return free.length;
   });
 }
 
@@ -64,6 +73,8 @@ interface JobRow {
   readonly queue: string;
   readonly attempt: number;
   readonly maxAttempts: number;
+  readonly uniqueKey: string | null;
+  readonly parents: string | null;
 }
 
 /** Sums up what `change` returns for the jobs that match the filter and are in one of the states, chunk by chunk. */
@@ -111,17 +122,30 @@ const nextPortion = (db: Connection, filter: ScanFilter, after: Position | null)
 
 const MATCHING = ["kiln_jobs", "kiln_archive"]
   .map(
-    (table) => `SELECT id, state, queue, attempt, max_attempts FROM ${table}
+    (table) => `SELECT id, state, queue, attempt, max_attempts, unique_key, parents FROM ${table}
       WHERE id IN (SELECT value FROM json_each(?1)) AND state IN (SELECT value FROM json_each(?2))
         AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR kind = ?4)`,
   )
   .join(" UNION ALL ");
 
+type MatchingRow = readonly [
+  id: JobId,
+  state: JobState,
+  queue: string,
+  attempt: number,
+  maxAttempts: number,
+  uniqueKey: string | null,
+  parents: string | null,
+];
+
 function matching(db: Connection, filter: JobFilter, states: readonly JobState[], ids: readonly JobId[]): JobRow[] {
   const { queue = null, kind = null } = filter;
   return db
-    .all<[JobId, JobState, string, number, number]>(MATCHING, JSON.stringify(ids), JSON.stringify(states), queue, kind)
-    .map(([id, state, queue, attempt, maxAttempts]) => ({ id, state, queue, attempt, maxAttempts }));
+    .all<MatchingRow>(MATCHING, JSON.stringify(ids), JSON.stringify(states), queue, kind)
+    .map(([id, state, queue, attempt, maxAttempts, uniqueKey, parents]) => ({
+      ...{ id, state, queue, attempt, maxAttempts },
+      ...{ uniqueKey, parents },
+    }));
 }
 
 const PAUSE = "INSERT INTO kiln_paused_queues (queue, paused_at) VALUES (?, ?) ON CONFLICT (queue) DO NOTHING";

@@ -210,6 +210,10 @@ export class SqliteStore implements Store {
     return jobConsole.consoleLines(this.#db, query);
   }
 
+  outputs(ids: readonly JobId[]): Promise<Map<JobId, JsonText>> {
+    return inspect.outputs(this.#db, ids);
+  }
+
   jobs(query: JobQuery): Promise<JobPage> {
     return inspect.jobs(this.#db, query);
   }

@@ -1,11 +1,12 @@
 /** Rows as the jobs that cross the contract, and back. */
 import { decodeHistory } from "../../rules/history.ts";
+import { CHILDREN_SHOWN } from "../../rules/limits.ts";
 import type { ClaimedJob, JobFields, JobId, JobRecord, JobState, JsonText } from "../../store.ts";
 import type { Connection } from "./connection.ts";
 
 /** Columns of `JobFields` and `attemptedAt`, in the order of `FieldsRow`. */
 export const FIELDS = `id, claim, kind, queue, args, priority, attempt, max_attempts, timeout, run_at, deadline, created_at,
-  title, tags, meta, params, attempted_at, recurring_id`;
+  title, tags, meta, params, attempted_at, recurring_id, parents`;
 
 export type FieldsRow = readonly [
   id: JobId,
@@ -26,6 +27,7 @@ export type FieldsRow = readonly [
   params: string | null,
   attemptedAt: number | null,
   recurringId: string | null,
+  parents: string | null,
 ];
 
 type RecordRow = readonly [
@@ -37,13 +39,25 @@ type RecordRow = readonly [
   history: string | null,
   output: JsonText | null,
   progress: number | null,
+  pendingParents: number,
+  children: string,
 ];
 
-const FIELD_COUNT = 18;
+const FIELD_COUNT = 19;
 const PROGRESS = "(SELECT percent FROM kiln_progress WHERE job = id)";
+/** As JSON. */
+function childrenOf(table: string): string {
+  const children = (resolved: number): string =>
+    `SELECT job_id FROM kiln_dependencies WHERE resolved = ${resolved} AND parent_id = ${table}.id`;
+  return `(SELECT json_group_array(job_id) FROM (
+    ${children(0)} UNION ALL ${children(1)} ORDER BY job_id LIMIT ${CHILDREN_SHOWN}))`;
+}
+
 const RECORD_OF = {
-  kiln_jobs: `${FIELDS}, state, finalized_at, server, cancel_requested, history, NULL, ${PROGRESS}`,
-  kiln_archive: `${FIELDS}, state, finalized_at, server, 0, history, output, ${PROGRESS}`,
+  kiln_jobs: `${FIELDS}, state, finalized_at, server, cancel_requested, history, NULL, ${PROGRESS}, pending_parents,
+    ${childrenOf("kiln_jobs")}`,
+  kiln_archive: `${FIELDS}, state, finalized_at, server, 0, history, output, ${PROGRESS}, 0,
+    ${childrenOf("kiln_archive")}`,
 } as const;
 
 export type JobTable = keyof typeof RECORD_OF;
@@ -86,7 +100,9 @@ export function toClaimed(row: FieldsRow, now: number): ClaimedJob {
 }
 
 function toRecord(row: RecordRow): JobRecord {
-  const [state, finalizedAt, server, cancelRequested, history, output, progress] = row.slice(FIELD_COUNT) as [
+  const [state, finalizedAt, server, cancelRequested, history, output, progress, pendingParents, children] = row.slice(
+    FIELD_COUNT,
+  ) as [
     JobState,
     number | null,
     string | null,
@@ -94,6 +110,8 @@ function toRecord(row: RecordRow): JobRecord {
     string | null,
     JsonText | null,
     number | null,
+    pendingParents: number,
+    children: string,
   ];
   return {
     ...toFields(row as unknown as FieldsRow),
@@ -105,6 +123,8 @@ function toRecord(row: RecordRow): JobRecord {
     history: history === null ? [] : decodeHistory(history),
     output,
     progress,
+    pendingParents,
+    children: JSON.parse(children) as JobId[],
   };
 }
 
@@ -128,6 +148,7 @@ function toFields(row: FieldsRow): JobFields {
     meta: decodeTexts(row[14]),
     recurringId: row[17],
     params: decodeTexts(row[15]),
+    parents: decodeIds(row[18]),
   };
 }
 
@@ -136,6 +157,10 @@ export const toDate = (ms: number | null): Date | null => (ms === null ? null : 
 export const encodeTags = (tags: readonly string[]): string | null => (tags.length === 0 ? null : JSON.stringify(tags));
 
 export const decodeTags = (text: string | null): string[] => (text === null ? [] : (JSON.parse(text) as string[]));
+
+export const encodeIds = (ids: readonly JobId[]): string | null => (ids.length === 0 ? null : JSON.stringify(ids));
+
+export const decodeIds = (text: string | null): JobId[] => (text === null ? [] : (JSON.parse(text) as JobId[]));
 
 /** For meta and for params, whose values are JSON text and come back as they were encoded. */
 export function encodeTexts(texts: Readonly<Record<string, string>>): string | null {

@@ -161,11 +161,55 @@ const RECURRING = `
   INSERT INTO kiln_sequences (name, value) VALUES ('recurring', 0);
 `;
 
+/** The keys that are held. Live and ended jobs keep the key that they take again when they are requeued. */
+const UNIQUE = `
+  ALTER TABLE kiln_jobs ADD COLUMN unique_key TEXT;
+  ALTER TABLE kiln_archive ADD COLUMN unique_key TEXT;
+
+  -- Without an expiry a key is held until its job ends.
+  CREATE TABLE kiln_unique_keys (
+    key        TEXT PRIMARY KEY,
+    job_id     INTEGER NOT NULL,
+    expires_at INTEGER
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX kiln_unique_keys_expiry ON kiln_unique_keys (expires_at) WHERE expires_at IS NOT NULL;
+`;
+
+/**
+ * What jobs wait for. A row of kiln_dependencies stays as long as its child; those that are not met yet stand together.
+ */
+const DEPENDENCIES = `
+  -- Ids as JSON.
+  ALTER TABLE kiln_jobs ADD COLUMN parents TEXT;
+  ALTER TABLE kiln_archive ADD COLUMN parents TEXT;
+  ALTER TABLE kiln_jobs ADD COLUMN pending_parents INTEGER NOT NULL DEFAULT 0;
+  CREATE INDEX kiln_jobs_awaiting ON kiln_jobs (id, queue, kind) WHERE state = 'awaiting';
+  CREATE INDEX kiln_jobs_awaiting_queue ON kiln_jobs (queue) WHERE state = 'awaiting';
+
+  -- mask: the ends of the parent that are asked for: 1 succeeded, 2 failed, 4 deleted.
+  CREATE TABLE kiln_dependencies (
+    resolved  INTEGER NOT NULL,
+    parent_id INTEGER NOT NULL,
+    job_id    INTEGER NOT NULL,
+    mask      INTEGER NOT NULL,
+    PRIMARY KEY (resolved, parent_id, job_id)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Jobs that have ended and whose children were too many to be dealt with at once, in the order in which they ended.
+  CREATE TABLE kiln_ended_parents (
+    number    INTEGER PRIMARY KEY,
+    parent_id INTEGER NOT NULL,
+    ended     TEXT NOT NULL
+  ) STRICT;
+`;
+
 /** Never changed once released; new ones are added at the end. A migration's number is its place, from 1. */
 const MIGRATIONS: readonly Migration[] = [
   { name: "spine", sql: SPINE },
   { name: "console", sql: CONSOLE },
   { name: "recurring", sql: RECURRING },
+  { name: "unique", sql: UNIQUE },
+  { name: "dependencies", sql: DEPENDENCIES },
 ];
 
 const LEDGER = `CREATE TABLE IF NOT EXISTS kiln_migrations

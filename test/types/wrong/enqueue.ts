@@ -28,6 +28,13 @@ await client.enqueue(mail, { to: "a" }, { meta: { a: 1 } }); // error: TS2322
 await client.enqueue(mail, { to: "a" }, { tags: "urgent" }); // error: TS2322
 await client.enqueue(mail, { to: "a" }, { maxAttemps: 5 }); // error: TS2561
 
+await client.enqueue(mail, { to: "a" }, { unique: false }); // error: TS2322
+await client.enqueue(mail, { to: "a" }, { unique: { debounce: true } }); // error: TS2322
+
+await client.enqueue(mail, { to: "a" }, { after: "7" }); // error: TS2322
+await client.enqueue(mail, { to: "a" }, { needs: [0] }); // error: TS2353
+mail.spec({ to: "a" }, { needs: 0 }); // error: TS2322
+
 await client.enqueueMany([{ definition: mail, args: { to: 5 }, options: undefined }]); // error: TS2741
 await client.enqueueMany([mail.spec({ to: 5 })]); // error: TS2322
 await client.enqueueMany(mail.spec({ to: "a" })); // error: TS2740
