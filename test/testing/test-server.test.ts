@@ -284,8 +284,10 @@ describe("a handler that does something in real time", () => {
     t.after(() => rm(dir, { recursive: true }));
     const http = createServer((_request, response) => setTimeout(() => response.end("pong"), 30));
     await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
-    t.after(() => new Promise((resolve) => http.close(resolve)));
-    t.after(() => http.closeAllConnections());
+    t.after(() => {
+      http.close();
+      http.closeAllConnections();
+    });
     const { port } = http.address() as AddressInfo;
     const kind = defineJob<{ what: string }>("real", { timeout: "1s", backoff: constant("10m") });
     const server = new TestServer({
