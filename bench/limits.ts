@@ -44,7 +44,16 @@ async function makeStore(directory: string, name: string, limitOf: (n: number) =
   const process = { hostname: "bench", pid: 1, version: "0.0.0", workers: LIMIT, deadAfter: 3_600_000 };
   await store.register({ id: SERVER, ...process, queues: [QUEUE], kinds: [] });
   const job = { kind: "task", queue: QUEUE, args: "{}", priority: 0, maxAttempts: 10, timeout: null, delay: 0 };
-  const rest = { runAt: null, deadline: null, title: null, tags: [], meta: {} };
+  const rest = {
+    runAt: null,
+    deadline: null,
+    title: null,
+    tags: [],
+    meta: {},
+    recurringId: null,
+    unique: null,
+    parents: [],
+  };
   for (let first = 0; first < JOBS; first += 10_000) {
     const jobs = Array.from({ length: 10_000 }, (_, n): NewJob => ({ ...job, ...rest, limit: limitOf(first + n) }));
     await store.insert(jobs);

@@ -2,13 +2,16 @@
 import type { Duration } from "./duration.ts";
 import { type EnqueueOptions, newJob, newJobs } from "./enqueue.ts";
 import { InvalidError, StoreError } from "./errors.ts";
-import type { JobDefinition, JobSpec } from "./job.ts";
+import type { JobDefinition, JobSpec, RecurringSpec } from "./job.ts";
 import { Problems, readInteger, readName } from "./problems.ts";
-import { KIND, LONGEST_DURATION, PAGE, QUEUE } from "./rules/limits.ts";
+import type { RecurringOptions } from "./recurring.ts";
+import * as recurring from "./recurring.ts";
+import { CONSOLE, KIND, LONGEST_DURATION, PAGE, QUEUE } from "./rules/limits.ts";
 import { shown } from "./rules/text.ts";
 import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import {
+  type ConsoleLine,
   type Counts,
   type InsertedJob,
   JOB_STATES,
@@ -24,10 +27,12 @@ import {
   type Store,
 } from "./store.ts";
 import { Checker, copyArray, hasMethods } from "./validate.ts";
-import { type JobView, viewJob } from "./view.ts";
+import { type JobView, type RecurringView, viewJob, viewRecurring } from "./view.ts";
 
-export type { EnqueueOptions } from "./enqueue.ts";
-export type { JobView } from "./view.ts";
+export type { EnqueueOptions, SpecOptions } from "./enqueue.ts";
+export type { RecurringOptions } from "./recurring.ts";
+export type { UniqueOptions } from "./unique.ts";
+export type { JobView, RecurringView } from "./view.ts";
 
 /**
  * Runs around every insert: may look at the jobs, pass changed ones on to `next`, and look at the results, one for each
@@ -54,6 +59,13 @@ export interface SeriesOptions {
   readonly step: Duration;
 }
 
+export interface ConsoleOptions {
+  /** Only lines after the one of this `seq`. Default: from the first. */
+  readonly after?: number;
+  /** 1 to 500, default 100. */
+  readonly limit?: number;
+}
+
 export interface JobViewPage {
   readonly jobs: readonly JobView[];
   /** Null = no more. With a tag a page may be short, or empty, while more follow. */
@@ -69,6 +81,7 @@ type Insert = (jobs: readonly NewJob[]) => Promise<InsertedJob[]>;
 export class Client {
   readonly #store: Store;
   readonly #runtime: Runtime;
+  readonly #interceptors: readonly EnqueueInterceptor[];
   readonly #insert: Insert;
 
   /** @throws InvalidError */
@@ -83,15 +96,23 @@ export class Client {
     this.#runtime = check.object<Runtime>("runtime", ["turn"]) ?? systemRuntime;
     check.end();
     this.#store = store;
-    this.#insert = (interceptors as EnqueueInterceptor[]).reduceRight<Insert>(
+    this.#interceptors = interceptors as EnqueueInterceptor[];
+    this.#insert = this.#intercepted((jobs) => store.insert(jobs));
+  }
+
+  /** An insert with the interceptors around it. */
+  #intercepted(insert: Insert): Insert {
+    return this.#interceptors.reduceRight<Insert>(
       (next, interceptor) => oneResultEach("an interceptor", (jobs) => interceptor(jobs, next)),
-      oneResultEach("the store", (jobs) => store.insert(jobs)),
+      oneResultEach("the store", insert),
     );
   }
 
   /**
    * Adds a job; it runs as soon as a server with a handler for its kind is free. The args are stored as they are given
-   * (as JSON, at most 1 MiB), after the definition's schema has accepted them.
+   * (as JSON, at most 1 MiB), after the definition's schema has accepted them. Returns its id; the holder's when the job is
+   * a duplicate of a unique one.
+   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`
    */
   async enqueue<Input, Args, Output>(
     definition: JobDefinition<Input, Args, Output>,
@@ -105,7 +126,9 @@ export class Client {
 
   /**
    * Adds jobs made by `JobDefinition.spec`, all or none, with ids that grow in the order given. The event loop is given
-   * free while many are checked, so neither the array nor any args may be changed before this resolves.
+   * free while many are checked, so neither the array nor any args may be changed before this resolves. `needs` in the
+   * options of a spec names others of the call by their position; a `Flow` keeps count of them.
+   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`
    */
   async enqueueMany(specs: readonly JobSpec[]): Promise<InsertedJob[]> {
     const what = "can't enqueue";
@@ -125,8 +148,21 @@ export class Client {
   }
 
   /**
-   * One page of the jobs of a state. Orders: scheduled by time due; enqueued and throttled by priority, then id; processing newest
-   * first; succeeded, failed and deleted by when they ended, latest first.
+   * What a job's attempts have logged, oldest first, until the job is pruned; nothing for an unknown job. To follow a running
+   * job, ask again with `after`.
+   */
+  async console(id: JobId, options: ConsoleOptions = {}): Promise<ConsoleLine[]> {
+    const check = new Checker("can't read the console", options, ["after", "limit"]);
+    readInteger(check.problems, "id", id, IDS);
+    const after = check.integer("after", { min: 0, max: Number.MAX_SAFE_INTEGER, default: 0 });
+    const limit = check.integer("limit", { min: 1, max: CONSOLE.page.max, default: CONSOLE.page.default });
+    check.end();
+    return this.#store.consoleLines({ id, after, limit });
+  }
+
+  /**
+   * One page of the jobs of a state. Orders: scheduled by time due; enqueued and throttled by priority, then id; awaiting
+   * and processing newest first; succeeded, failed and deleted by when they ended, latest first.
    */
   async list(query: JobQuery): Promise<JobViewPage> {
     const { jobs, next } = await this.#store.jobs(readQuery(query));
@@ -135,7 +171,8 @@ export class Client {
 
   /**
    * Deletes jobs that have not ended; running ones are asked to stop and end as deleted unless they succeed. Returns how
-   * many it deleted or newly asked to stop; ids that don't exist count nothing.
+   * many it deleted or newly asked to stop; ids that don't exist count nothing, nor do jobs that are deleted with them because
+   * they wait for their success.
    */
   async delete(jobs: JobSelection): Promise<number> {
     const filter = readSelection("can't delete jobs", jobs);
@@ -144,7 +181,7 @@ export class Client {
 
   /**
    * Makes failed, scheduled, succeeded and deleted jobs ready to run now; others are passed over. All but scheduled ones
-   * start over with all their attempts. Returns how many.
+   * start over with all their attempts. Unique jobs whose key another holds now are passed over too. Returns how many.
    */
   async requeue(jobs: JobSelection): Promise<number> {
     const filter = readSelection("can't requeue jobs", jobs);
@@ -161,6 +198,62 @@ export class Client {
   async resumeQueue(queue: string): Promise<void> {
     checkQueue("can't resume the queue", queue);
     await this.#store.resumeQueue(queue);
+  }
+
+  /**
+   * Sets what runs again and again: a job of this kind with these args at each occurrence of `options.cron`. An id that is
+   * set anew keeps its next run unless the cron expression or the time zone has changed, stays paused if it is, and leaves
+   * its group; with nothing changed nothing is written.
+   * @throws InvalidError, also when the cron expression never fires; ConflictError when others keep changing it
+   */
+  async setRecurring<Input, Args, Output>(
+    id: string,
+    definition: JobDefinition<Input, Args, Output>,
+    args: NoInfer<Input>,
+    options: RecurringOptions,
+  ): Promise<void> {
+    await recurring.setRecurring(this.#store, { id, definition, args, options });
+  }
+
+  /**
+   * Makes the recurring jobs of a group, such as an application's name, be exactly these, made by
+   * `JobDefinition.recurring`: all are checked before anything is written, then each is set, then others of the group are
+   * removed. A recurring job of another group, or of none, with one of these ids comes to this group.
+   * @throws InvalidError naming the position of everything that is wrong; ConflictError as `setRecurring`: what was set by
+   * then stays and nothing is removed
+   */
+  async syncRecurring(group: string, specs: readonly RecurringSpec[]): Promise<void> {
+    await recurring.syncRecurring(this.#store, group, specs);
+  }
+
+  /** Nothing more runs of it; jobs that it has made stay. @throws NotFoundError */
+  async removeRecurring(id: string): Promise<void> {
+    recurring.checkId("can't remove the recurring job", id);
+    await this.#store.removeRecurring(id);
+  }
+
+  /** Its occurrences pass by from now on. Twice is fine. @throws NotFoundError, ConflictError */
+  async pauseRecurring(id: string): Promise<void> {
+    await recurring.pauseRecurring(this.#store, id);
+  }
+
+  /** Ends a pause: it goes on with the next occurrence from now. Twice is fine. @throws NotFoundError, ConflictError */
+  async resumeRecurring(id: string): Promise<void> {
+    await recurring.resumeRecurring(this.#store, id);
+  }
+
+  /**
+   * Adds a job of it now, paused or not, and leaves its schedule. Without `overlap`, while its last job has not ended,
+   * none is added and the id returned is that job's.
+   * @throws NotFoundError, ConflictError
+   */
+  async triggerRecurring(id: string): Promise<JobId> {
+    return recurring.triggerRecurring(this.#store, id, (insert) => this.#intercepted(insert));
+  }
+
+  /** All recurring jobs, by id. */
+  async recurring(): Promise<RecurringView[]> {
+    return (await this.#store.recurring()).map(viewRecurring);
   }
 
   /** Jobs by state. */

@@ -3,14 +3,25 @@ import type { Duration } from "./duration.ts";
 import { type AnyJobDefinition, JobDefinition, JobSpec, type ResolvedJobOptions } from "./job.ts";
 import { tryEncodeJson } from "./json.ts";
 import { LIMIT_OPTIONS, type LimitOptions, readLimit } from "./limit.ts";
+import { readParents } from "./parents.ts";
 import { Problems, readText } from "./problems.ts";
-import { ATTEMPTS, LONGEST_DURATION, META, PRIORITY, QUEUE, TAGS, TITLE_MAX_BYTES } from "./rules/limits.ts";
+import {
+  ATTEMPTS,
+  LONGEST_DURATION,
+  META,
+  META_RESERVED,
+  PRIORITY,
+  QUEUE,
+  TAGS,
+  TITLE_MAX_BYTES,
+} from "./rules/limits.ts";
 import { serializeError } from "./rules/serialize-error.ts";
 import { cutText } from "./rules/text.ts";
 import { QUEUE_RULE } from "./rules/values.ts";
 import type { Runtime } from "./runtime.ts";
 import { checkArgs } from "./schema.ts";
-import type { NewJob } from "./store.ts";
+import type { JobId, NewJob } from "./store.ts";
+import { readUnique, type UniqueOptions } from "./unique.ts";
 import { Checker } from "./validate.ts";
 
 /** What may be said of one job; whatever is left out is as its definition says. */
@@ -34,8 +45,23 @@ export interface EnqueueOptions {
   readonly title?: string;
   /** At most 32 different ones, each of 1 to 64 bytes. */
   readonly tags?: readonly string[];
-  /** At most 64 keys; keys and values together at most 16 KiB. */
+  /** At most 64 keys, none of which begins with `kiln.`; keys and values together at most 16 KiB. */
   readonly meta?: Readonly<Record<string, string>>;
+  /** At most one such job at a time, told apart by its args (true) or as the options say. Default: any number. */
+  readonly unique?: true | UniqueOptions;
+  /**
+   * Waits until these jobs have succeeded; deleted when one of them is. While one has failed it goes on waiting, because
+   * that may be requeued. `delay` counts from the enqueueing.
+   */
+  readonly after?: JobId | readonly JobId[];
+  /** Waits until these jobs have ended in whatever way: succeeded, failed or deleted. */
+  readonly afterFinished?: JobId | readonly JobId[];
+}
+
+/** What may be said of one job among several. */
+export interface SpecOptions extends EnqueueOptions {
+  /** Positions in the same call, as `Flow.add` returns them, before or after this one; the same as `after`. */
+  readonly needs?: readonly number[];
 }
 
 const ENQUEUE_OPTIONS = [
@@ -50,9 +76,13 @@ const ENQUEUE_OPTIONS = [
   "title",
   "tags",
   "meta",
+  "unique",
+  "after",
+  "afterFinished",
 ] as const satisfies readonly (keyof EnqueueOptions)[];
+const SPEC_OPTIONS = [...ENQUEUE_OPTIONS, "needs"] as const satisfies readonly (keyof SpecOptions)[];
 
-type OptionsChecker = Checker<(typeof ENQUEUE_OPTIONS)[number]>;
+export type OptionsChecker = Checker<keyof SpecOptions>;
 
 /** The event loop is given free after this many jobs or characters of args. */
 const SLICE = { jobs: 1_000, characters: 1_000_000 } as const;
@@ -82,7 +112,12 @@ export async function newJobs(what: string, specs: readonly unknown[], runtime: 
   for (const [index, spec] of specs.entries()) {
     const path = `jobs[${index}]`;
     if (JobSpec.is(spec)) {
-      const prepared = prepare({ what, path, problems }, spec.definition, spec.args, spec.options);
+      const prepared = prepare(
+        { what, path, problems, call: { index, count: specs.length } },
+        spec.definition,
+        spec.args,
+        spec.options,
+      );
       jobs.push(prepared.job);
       pending.push(prepared.pending);
       characters += prepared.job.args.length;
@@ -99,37 +134,50 @@ export async function newJobs(what: string, specs: readonly unknown[], runtime: 
 }
 
 /** Which job is being prepared, and where its problems go. */
-interface Place {
+export interface Place {
   readonly what: string;
   /** For example `jobs[3]`; empty when there is only one job. */
   readonly path: string;
   readonly problems: Problems;
+  /** Where the job stands among several. */
+  readonly call?: { readonly index: number; readonly count: number };
 }
 
 /** The job, to be used only if no problem was added; `pending` is an asynchronous schema at work, which may add some. */
-function prepare(
+export function prepare(
   place: Place,
   definition: AnyJobDefinition,
   args: unknown,
-  options: EnqueueOptions | undefined,
+  options: SpecOptions | undefined,
 ): { readonly job: NewJob; readonly pending: Promise<void> | undefined } {
   const { problems } = place;
   const { kind, schema, options: general } = definition;
   const { queue, priority, maxAttempts } = general;
-  const check = options === undefined ? null : new Checker(place.what, options, ENQUEUE_OPTIONS, place);
+  const check = options === undefined ? null : optionsChecker(place, options);
   const field = fieldOf(place, "args");
   const { json, problem } = tryEncodeJson(args, field);
   if (problem !== null) problems.push(problem);
   const title = readTitle(place, check, definition, args);
   const job: NewJob = {
     ...{ kind, queue, priority, maxAttempts, args: json ?? "", title },
-    ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {}, limit: general.limit },
+    ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {}, recurringId: null },
+    ...{ unique: null, parents: [], limit: general.limit },
   };
   const pending = json !== null && schema !== null ? checkArgs(problems, field, schema, json) : undefined;
-  return {
-    job: check === null ? job : { ...job, ...readOptions(check, kind, general) },
-    pending: pending ?? undefined,
-  };
+  const complete =
+    check === null
+      ? job
+      : {
+          ...job,
+          ...readOptions(check, kind, general),
+          ...readKey(check, job),
+          parents: readParents(check, place.call),
+        };
+  return { job: complete, pending: pending ?? undefined };
+}
+
+function optionsChecker(place: Place, options: SpecOptions): OptionsChecker {
+  return new Checker(place.what, options, place.call === undefined ? ENQUEUE_OPTIONS : SPEC_OPTIONS, place);
 }
 
 /** What the options say; what they leave out is as in `general`. */
@@ -137,7 +185,7 @@ function readOptions(
   check: OptionsChecker,
   kind: string,
   general: ResolvedJobOptions,
-): Omit<NewJob, "kind" | "args" | "title"> {
+): Omit<NewJob, "kind" | "args" | "title" | "recurringId" | "unique" | "parents"> {
   if (check.has("delay") && check.has("runAt")) check.refuse("runAt", "can't be given together with delay");
   return {
     queue: check.name("queue", QUEUE, QUEUE_RULE, { default: general.queue }),
@@ -151,6 +199,13 @@ function readOptions(
     meta: readMeta(check),
     limit: readLimit(check.record("limit", LIMIT_OPTIONS), kind) ?? general.limit,
   };
+}
+
+/** Nothing for a job that is not unique. */
+function readKey(check: OptionsChecker, { kind, args }: NewJob): Partial<Pick<NewJob, "unique" | "delay">> {
+  const read = readUnique(check, kind, args);
+  if (read === null) return {};
+  return read.delay === null ? { unique: read.unique } : { unique: read.unique, delay: read.delay };
 }
 
 /** Shown only, so a long one is cut and an empty one is none. */
@@ -170,7 +225,10 @@ function readTitle(
 function makeTitle(place: Place, title: ResolvedJobOptions["title"], args: unknown): unknown {
   if (typeof title !== "function") return title;
   try {
-    return title(args as never);
+    const made: unknown = title(args as never);
+    // An async function makes no title; its rejection must not end the process on top of that.
+    if (made instanceof Promise) made.catch(() => {});
+    return made;
   } catch (error) {
     const { error: text } = serializeError(error);
     place.problems.add(fieldOf(place, "args"), args, `must be such that a title can be made of it (${text})`);
@@ -178,7 +236,7 @@ function makeTitle(place: Place, title: ResolvedJobOptions["title"], args: unkno
   }
 }
 
-function fieldOf({ path }: Place, name: string): string {
+export function fieldOf({ path }: Place, name: string): string {
   return path === "" ? name : `${path}.${name}`;
 }
 
@@ -199,7 +257,9 @@ function readMeta(check: OptionsChecker): Record<string, string> {
   if (given === undefined) return {};
   if (given.keys.length > META.maxKeys) check.refuse("meta", `must have at most ${META.maxKeys} keys`);
   const entries = given.keys.slice(0, META.maxKeys).map((key) => {
-    readText(check.problems, `a key of ${check.field("meta")}`, key);
+    const field = `a key of ${check.field("meta")}`;
+    readText(check.problems, field, key);
+    if (key.startsWith(META_RESERVED)) check.problems.add(field, key, `must not begin with "${META_RESERVED}"`);
     return [key, given.text(key, { empty: true, default: "" })] as const;
   });
   const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key) + Buffer.byteLength(value), 0);

@@ -14,6 +14,7 @@ export {
   type JobDefinition,
   type JobOptions,
   type JobSpec,
+  type RecurringSpec,
 } from "./job.ts";
 export type { LimitOptions } from "./limit.ts";
 export { type Backoff, constant, defaultBackoff, delays, exponential, snooze } from "./retry.ts";
@@ -23,13 +24,20 @@ export { type Backoff, constant, defaultBackoff, delays, exponential, snooze } f
 export {
   Client,
   type ClientOptions,
+  type ConsoleOptions,
   type EnqueueInterceptor,
   type EnqueueOptions,
   type JobSelection,
   type JobView,
   type JobViewPage,
+  type RecurringOptions,
+  type RecurringView,
   type SeriesOptions,
+  type SpecOptions,
+  type UniqueOptions,
 } from "./client.ts";
+
+export { Flow } from "./flow.ts";
 
 // ----------------------------------------------------------------------------------------------------------------- run
 
@@ -63,7 +71,9 @@ export {
 
 // ----------------------------------------------------------------------------------------------- read and write stores
 
+export { MISFIRES, type Misfire } from "./rules/misfire.ts";
 export { REASONS, type Reason } from "./rules/reasons.ts";
+export type { Occurrence } from "./rules/recurring.ts";
 export {
   ARCHIVED_STATES,
   type ArchivedState,
@@ -72,8 +82,13 @@ export {
   type ClaimedJob,
   type ClaimQuery,
   type ClaimReply,
+  type ConsoleEntry,
+  type ConsoleLine,
+  type ConsoleQuery,
   type Counts,
+  type DueRecurring,
   type FinishResult,
+  type FireRecurring,
   type HistoryEntry,
   type InsertedJob,
   JOB_STATES,
@@ -97,8 +112,15 @@ export {
   OUTCOME_STATES,
   type Outcome,
   type OutcomeState,
+  PARENT_STATES,
+  type Parent,
+  type ParentState,
   type PruneQuery,
+  type PutRecurring,
   type QueueRecord,
+  type RecurringDefinition,
+  type RecurringRecord,
+  type RecurringTemplate,
   type Retention,
   type SeriesPoint,
   type SeriesQuery,
@@ -108,6 +130,7 @@ export {
   type StoreCapabilities,
   type StoreEvent,
   type StoreListener,
+  type UniqueKey,
 } from "./store.ts";
 
 // --------------------------------------------------------------------------------------------------------- environment

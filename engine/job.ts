@@ -2,14 +2,16 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Client } from "./client.ts";
 import type { Duration } from "./duration.ts";
-import type { EnqueueOptions } from "./enqueue.ts";
+import type { SpecOptions } from "./enqueue.ts";
 import { InvalidError } from "./errors.ts";
 import type { Decoded } from "./json.ts";
 import { LIMIT_OPTIONS, type LimitOptions, readLimit } from "./limit.ts";
 import type { Logger } from "./logger.ts";
 import { Problems, readName } from "./problems.ts";
+import type { RecurringOptions } from "./recurring.ts";
 import type { Backoff } from "./retry.ts";
 import { ATTEMPTS, KIND, LONGEST_DURATION, PRIORITY, QUEUE } from "./rules/limits.ts";
+import type { Occurrence } from "./rules/recurring.ts";
 import { shown } from "./rules/text.ts";
 import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
 import { isSchema } from "./schema.ts";
@@ -79,14 +81,35 @@ export interface Job<Args = unknown> {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  /** The recurring job that this is a run of, or null. */
+  readonly recurringId: string | null;
+  /** Which occurrence of the recurring job this run is for; null also when it was triggered. */
+  readonly occurrence: Occurrence | null;
+  /** Jobs that it has waited for. */
+  readonly parents: readonly JobId[];
 
+  /** What those parents returned that have succeeded and returned something, by their id. */
+  parentOutputs(): Promise<Map<JobId, unknown>>;
   /** A checkpoint that this or an earlier attempt saved with `setParam`; undefined when there is none. */
   param<Value = unknown>(key: string): Value | undefined;
   /**
-   * Saves a checkpoint, a JSON value of at most 1 MiB; resolves when it is stored. Also a sign of life.
-   * @throws ClaimLostError when this attempt no longer holds the job; InvalidError when the value is not JSON
+   * Saves a checkpoint, a JSON value of at most 1 MiB under a key of at most 256 bytes; resolves when it is stored. Also a
+   * sign of life.
+   * @throws ClaimLostError when this attempt no longer holds the job; InvalidError when the value is not JSON or the key no
+   * such text
    */
   setParam(key: string, value: unknown): Promise<void>;
+  /**
+   * Adds a line to the job's console, which `Client.console` shows, and is a sign of life. One newline at its end is dropped,
+   * and it is cut to 4 KiB. An attempt may log 1,000 lines; then one says that the rest is missing. Waits for nothing and
+   * never throws: lines are written within a quarter of a second and before the job ends, and dropped while the store fails.
+   */
+  log(message: string): void;
+  /**
+   * Says how far the job is, in percent; less than 0 counts as 0, more than 100 as 100, and NaN is ignored. Shown as
+   * `JobView.progress`. Written like a line, and a sign of life too.
+   */
+  progress(percent: number): void;
   /** Says that the handler is alive: starts `stallTimeout` anew. */
   heartbeat(): void;
 }
@@ -117,11 +140,14 @@ export type HandlerInterceptor = (
 ) => Promise<unknown>;
 
 /** A handler together with the kind of job that it is for. Made by `JobDefinition.handler`. */
-export class Handler {
-  readonly definition: AnyJobDefinition;
+export class Handler<Input = unknown, Args = Input, Output = unknown> {
+  readonly definition: JobDefinition<Input, Args, Output>;
   readonly #run: (job: Job<never>, context: HandlerContext) => unknown;
 
-  constructor(definition: AnyJobDefinition, run: (job: Job<never>, context: HandlerContext) => unknown) {
+  constructor(
+    definition: JobDefinition<Input, Args, Output>,
+    run: (job: Job<never>, context: HandlerContext) => unknown,
+  ) {
     this.definition = definition;
     this.#run = run;
     Object.freeze(this);
@@ -141,16 +167,36 @@ export class Handler {
 export class JobSpec {
   readonly definition: AnyJobDefinition;
   readonly args: unknown;
-  readonly options: EnqueueOptions | undefined;
+  readonly options: SpecOptions | undefined;
   readonly #genuine = true;
 
-  constructor(definition: AnyJobDefinition, args: unknown, options: EnqueueOptions | undefined) {
+  constructor(definition: AnyJobDefinition, args: unknown, options: SpecOptions | undefined) {
     this.definition = definition;
     this.args = args;
     this.options = options;
   }
 
   static is(value: unknown): value is JobSpec {
+    return typeof value === "object" && value !== null && #genuine in value;
+  }
+}
+
+/** One recurring job for `Client.syncRecurring`. Made by `JobDefinition.recurring`. */
+export class RecurringSpec {
+  readonly id: string;
+  readonly definition: AnyJobDefinition;
+  readonly args: unknown;
+  readonly options: RecurringOptions;
+  readonly #genuine = true;
+
+  constructor(id: string, definition: AnyJobDefinition, args: unknown, options: RecurringOptions) {
+    this.id = id;
+    this.definition = definition;
+    this.args = args;
+    this.options = options;
+  }
+
+  static is(value: unknown): value is RecurringSpec {
     return typeof value === "object" && value !== null && #genuine in value;
   }
 }
@@ -178,7 +224,7 @@ export class JobDefinition<Input, Args = Input, Output = unknown> implements Any
   }
 
   /** Says what to do with jobs of this kind; goes into `ServerConfig.handlers`. @throws InvalidError */
-  handler(run: HandlerFunction<Args, Output>): Handler {
+  handler(run: HandlerFunction<Args, Output>): Handler<Input, Args, Output> {
     if (typeof run !== "function") {
       throw new InvalidError(`bad handler of ${this.kind}`, [
         { field: "handler", value: shown(run), rule: "must be a function" },
@@ -188,8 +234,13 @@ export class JobDefinition<Input, Args = Input, Output = unknown> implements Any
   }
 
   /** One job for `Client.enqueueMany`, which also checks it. */
-  spec(args: Input, options?: EnqueueOptions): JobSpec {
+  spec(args: Input, options?: SpecOptions): JobSpec {
     return new JobSpec(this, args, options);
+  }
+
+  /** One recurring job for `Client.syncRecurring`, which also checks it. */
+  recurring(id: string, args: Input, options: RecurringOptions): RecurringSpec {
+    return new RecurringSpec(id, this, args, options);
   }
 }
 

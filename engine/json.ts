@@ -224,7 +224,7 @@ function convert(value: object | null, key: string, encoder: Encoder): unknown {
 }
 
 /** True for built-in objects whose content JSON would leave out or distort. */
-function isEmptied(value: object): boolean {
+export function isEmptied(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype || prototype === Array.prototype || prototype === null) return false;
   return (

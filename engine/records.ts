@@ -3,6 +3,9 @@
  * Durations are in milliseconds; instants are the store's, with millisecond resolution.
  */
 
+import type { Misfire } from "./rules/misfire.ts";
+import type { NewJob } from "./store.ts";
+
 /** Valid JSON, encoded. */
 export type JsonText = string;
 
@@ -16,12 +19,15 @@ export type JsonText = string;
  * A job with a limit is `throttled` wherever another would be `enqueued`: it waits until a claim takes it from its key's
  * budget, and moves straight to `processing`.
  *
+ *     insert ─→ awaiting ──parents──→ scheduled, enqueued; deleted when a parent ended as it must not
  *     requeue: failed, scheduled, succeeded, deleted ─→ enqueued
- *     delete:  enqueued, throttled, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless it succeeds
+ *     delete:  awaiting, enqueued, throttled, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless
+ *              it succeeds
  *
  * `failed` is not an end: the job stays with the live ones until someone requeues or deletes it.
  */
 export const JOB_STATES = [
+  "awaiting",
   "scheduled",
   "throttled",
   "enqueued",
@@ -39,6 +45,10 @@ export type ArchivedState = (typeof ARCHIVED_STATES)[number];
 /** States that a server may ask for when an attempt ends. */
 export const OUTCOME_STATES = ["succeeded", "failed", "deleted", "scheduled", "enqueued"] as const;
 export type OutcomeState = (typeof OUTCOME_STATES)[number];
+
+/** Ends of a job that others can wait for. */
+export const PARENT_STATES = ["succeeded", "failed", "deleted"] as const;
+export type ParentState = (typeof PARENT_STATES)[number];
 
 /** Positive, increasing with insertion, never reused. */
 export type JobId = number;
@@ -83,10 +93,14 @@ export interface JobFields extends JobRef {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  /** The recurring job that it is a run of. */
+  readonly recurringId: string | null;
   /** Of the job's limit; null = none. */
   readonly limitKey: string | null;
   /** Checkpoints: what running attempts saved with `setParams`, kept from attempt to attempt. */
   readonly params: Readonly<Record<string, JsonText>>;
+  /** Jobs that this one waits for, or waited for, each once; some may have been removed since. */
+  readonly parents: readonly JobId[];
 }
 
 export interface ClaimedJob extends JobFields {
@@ -118,7 +132,55 @@ export interface JobRecord extends JobFields {
   /** Oldest first, the latest 16. */
   readonly history: readonly HistoryEntry[];
   readonly output: JsonText | null;
+  /** Percent, 0 to 100: what an attempt reported last, also after the job has ended or was requeued. Null = nothing yet. */
+  readonly progress: number | null;
+  /** How many parents it still waits for; 0 unless `awaiting`. */
+  readonly pendingParents: number;
+  /** Jobs that wait, or waited, for this one, by id; the first 1,000. */
+  readonly children: readonly JobId[];
 }
+
+/** A line that an attempt has logged. */
+export interface ConsoleLine {
+  /** At least 1; grows within the job, also from attempt to attempt. */
+  readonly seq: number;
+  readonly attempt: number;
+  /** When the store got it. */
+  readonly at: Date;
+  readonly text: string;
+}
+
+/** A recurring job: what it runs, and when it has run and will run. */
+export interface RecurringRecord extends RecurringDefinition {
+  /** Grows with every change and is never given to another row or state again, also when the id is removed and set anew. */
+  readonly version: number;
+  readonly paused: boolean;
+  /** When it is due next; null = never. */
+  readonly nextRunAt: Date | null;
+  /** Latest occurrence that was dealt with. */
+  readonly lastRunAt: Date | null;
+  /** Latest job that it made. */
+  readonly lastJobId: JobId | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+/** What a recurring job is, apart from its state. */
+export interface RecurringDefinition {
+  readonly id: string;
+  /** Whose set of recurring jobs it belongs to. */
+  readonly group: string | null;
+  /** For whoever fires it; to the store it is text. */
+  readonly cron: string;
+  readonly timeZone: string;
+  readonly misfire: Misfire;
+  /** False: it is passed over while the job that it made last is scheduled, enqueued or processing. */
+  readonly overlap: boolean;
+  readonly template: RecurringTemplate;
+}
+
+/** What its jobs are like. */
+export type RecurringTemplate = Omit<NewJob, "delay" | "runAt" | "deadline" | "recurringId">;
 
 export interface ServerInfo {
   /** Unique per start. */
@@ -155,6 +217,7 @@ export interface ServerRecord extends ServerInfo {
 export interface QueueRecord {
   readonly name: string;
   readonly paused: boolean;
+  readonly awaiting: number;
   readonly scheduled: number;
   readonly throttled: number;
   readonly enqueued: number;
@@ -165,6 +228,7 @@ export interface QueueRecord {
 }
 
 export interface Counts {
+  readonly awaiting: number;
   readonly scheduled: number;
   readonly throttled: number;
   readonly enqueued: number;

@@ -15,6 +15,7 @@
  */
 import type {
   ClaimedJob,
+  ConsoleLine,
   Counts,
   JobId,
   JobRecord,
@@ -24,7 +25,10 @@ import type {
   Limit,
   LimitRecord,
   OutcomeState,
+  ParentState,
   QueueRecord,
+  RecurringDefinition,
+  RecurringRecord,
   SeriesPoint,
   ServerInfo,
   ServerRecord,
@@ -54,11 +58,58 @@ export interface NewJob {
   readonly meta: Readonly<Record<string, string>>;
   /** Null = none. A job that has one waits in `throttled`, never in `enqueued`. */
   readonly limit: Limit | null;
+  /** The recurring job that it is a run of. */
+  readonly recurringId: string | null;
+  /** Null = any number of such jobs. */
+  readonly unique: UniqueKey | null;
+  /**
+   * Jobs whose end it waits for, in state `awaiting`. Several entries for one job must all be met. It goes on when all
+   * parents have reached a state that is asked for, with `delay` counted from the insert, and is deleted, for the reason
+   * `parent <id> <state>`, as soon as one has succeeded or was deleted and that is not asked for. A failed parent may be
+   * requeued, so it is waited for unless `failed` is asked for. A parent that retention removes counts as deleted.
+   */
+  readonly parents: readonly Parent[];
+}
+
+export type Parent = {
+  /** At least one. */
+  readonly on: readonly ParentState[];
+} & (
+  | { readonly id: JobId }
+  /** Position in the same call, before or after the child. A duplicate there stands for the holder of its key. */
+  | { readonly index: number }
+);
+
+/**
+ * While a job holds a key, inserting another with it gives a duplicate: nothing is added. Within one call a repeated key is
+ * always a plain duplicate of the first job that has it. `rules/unique.ts` has the decisions.
+ */
+export interface UniqueKey {
+  /** 32 lowercase hex digits; the client makes them of the job's kind and of the user's key. */
+  readonly key: string;
+  /**
+   * How long the key is held, counted from the insert, whatever becomes of the job; more than 0. Null = until the job
+   * succeeds, fails or is deleted; when it is requeued it takes the key again.
+   */
+  readonly window: number | null;
+  /**
+   * What a duplicate does to the holder. `keep`: nothing. `replace`: while the holder waits it takes the newcomer's args,
+   * meta, tags, title, priority and run time; an enqueued one takes a run time only when that is in the future, and is
+   * scheduled again. `debounce`: the job runs `delay` after it was inserted last, whatever `runAt` says, and a duplicate
+   * pushes and replaces the holder while that is scheduled.
+   */
+  readonly onConflict: "keep" | "replace" | "debounce";
 }
 
 export interface InsertedJob {
+  /** Of a duplicate: the holder's. */
   readonly id: JobId;
+  /** Of a duplicate: the holder's; `deleted` when the key's window outlived the holder and retention has removed it. */
   readonly state: JobState;
+  /** Nothing was added, because another job holds the unique key. */
+  readonly duplicate: boolean;
+  /** A duplicate that the holder has taken its payload from. */
+  readonly replaced: boolean;
 }
 
 // ----------------------------------------------------------------------------------------------------- claim
@@ -114,6 +165,24 @@ export type FinishResult =
   /** Can never be stored as it is, for example because its output is not JSON. Nothing was changed. */
   | { readonly status: "rejected"; readonly rule: string };
 
+// --------------------------------------------------------------------------------------------------- console
+
+/** What a running job reports of itself. */
+export interface ConsoleEntry {
+  /** Oldest first; each at most 4 KiB, without NUL and without lone surrogates. */
+  readonly lines: readonly string[];
+  /** Percent, 0 to 100; null = unchanged. */
+  readonly progress: number | null;
+}
+
+export interface ConsoleQuery {
+  readonly id: JobId;
+  /** Only lines with a greater `seq`; at least 0, default 0. */
+  readonly after?: number;
+  /** 1 to 500, default 100. */
+  readonly limit?: number;
+}
+
 // ------------------------------------------------------------------------------------------------ coordinate
 
 export interface Beat {
@@ -163,6 +232,34 @@ export interface Orphan extends JobRef {
   readonly lastReason: string | null;
 }
 
+// ------------------------------------------------------------------------------------------------- recurring
+
+export interface PutRecurring extends RecurringDefinition {
+  /** Of the row as it was read; 0 = there is none yet. */
+  readonly version: number;
+  readonly paused: boolean;
+  readonly nextRunAt: Date | null;
+}
+
+export interface DueRecurring {
+  /** The store's clock. */
+  readonly now: Date;
+  /** Not paused and due at `now` or before; the longest due first. */
+  readonly rows: readonly RecurringRecord[];
+  /** Milliseconds until the next row is due, whichever that is; 0 = there are due ones; null = none will be. */
+  readonly nextIn: number | null;
+}
+
+export interface FireRecurring {
+  readonly id: string;
+  /** Of the row as it was read. */
+  readonly version: number;
+  readonly nextRunAt: Date | null;
+  readonly lastRunAt: Date | null;
+  /** May be none: then only the schedule moves. */
+  readonly jobs: readonly NewJob[];
+}
+
 // -------------------------------------------------------------------------------------------------- maintain
 
 export interface Retention {
@@ -194,7 +291,8 @@ export interface JobFilter {
 // --------------------------------------------------------------------------------------------------- inspect
 
 /**
- * Orders: scheduled by (runAt, id); enqueued and throttled by (priority high to low, id); processing by id, newest first;
+ * Orders: scheduled by (runAt, id); enqueued and throttled by (priority high to low, id); awaiting and processing by id,
+ * newest first;
  * succeeded, failed and deleted by (finalizedAt, id), newest first.
  */
 export interface JobQuery {
@@ -238,6 +336,8 @@ export type StoreEvent =
   | { readonly type: "disconnected" }
   /** Jobs of `queue` (null = any) are ready, or become ready in `delay` milliseconds. */
   | { readonly type: "ready"; readonly queue: string | null; readonly delay: number }
+  /** A recurring job was set: it may be due sooner than was known. */
+  | { readonly type: "recurring" }
   /** A running job was asked to stop. */
   | { readonly type: "cancel"; readonly id: JobId }
   /** A queue was paused or resumed. */
@@ -260,8 +360,10 @@ export interface Store {
   now(): Promise<Date>;
 
   /**
-   * Adds jobs, all or none; ids grow in the order given. Emits `ready` for the queues concerned.
-   * @throws InvalidError naming the position of each bad job.
+   * Adds jobs, all or none apart from duplicates of unique jobs; ids of new jobs grow in the order given. Emits `ready` for
+   * the queues concerned.
+   * @throws InvalidError naming the position of each bad job, and jobs that would wait for each other for ever
+   * @throws NotFoundError naming the position of a job with a parent that does not exist
    */
   insert(jobs: readonly NewJob[]): Promise<InsertedJob[]>;
 
@@ -284,8 +386,15 @@ export interface Store {
    */
   finish(server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]>;
 
-  /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON. */
+  /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON or a key too long. */
   setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void>;
+
+  /**
+   * Adds lines to a running job's console, and sets its progress. Kept until the job is pruned. Not safe to send again: the
+   * lines would be there twice. @throws ClaimLostError, also for an empty entry; InvalidError naming `lines[position]` or
+   * `progress`
+   */
+  writeConsole(ref: JobRef, entry: ConsoleEntry): Promise<void>;
 
   /** Makes the server known, as alive from now. @throws ConflictError while the id is registered, dead or alive. */
   register(server: ServerInfo): Promise<void>;
@@ -305,18 +414,44 @@ export interface Store {
 
   /**
    * Repairs: moves overdue jobs that no server has asked for to where they wait (`enqueued`, `throttled`), opens keys of
-   * limits that a clock which stepped back would keep closed, and emits `ready` for the queues. Returns rows changed; 0 when
-   * all is well.
+   * limits that a clock which stepped back would keep closed, and completes what other calls have left to it: when a job
+   * ends, its children, theirs and so on are dealt with in the same call, but only up to a number that the store sets. Emits
+   * `ready` for the queues concerned. Returns rows changed; 0 when all is well.
    */
   sweep(limit: number): Promise<number>;
-  /** Removes what retention has outlived, and keys of limits that nobody has used for an hour. Returns rows removed; at `limit` or more there may be more. */
+  /**
+   * Removes what retention has outlived, unique keys whose window is over, and keys of limits that nobody has used for an
+   * hour. Returns rows removed; at `limit` or more there may be more.
+   */
   prune(query: PruneQuery): Promise<number>;
+
+  /**
+   * Writes a recurring job if its row still has the version that it was read with. An update leaves `lastRunAt` and
+   * `lastJobId`. Returns the new version. Emits `recurring`.
+   * @throws ConflictError when there is another version, for version 0 any; InvalidError
+   */
+  putRecurring(recurring: PutRecurring): Promise<number>;
+  /** Jobs that it has made stay. @throws NotFoundError */
+  removeRecurring(id: string): Promise<void>;
+  /** By id. */
+  recurring(): Promise<RecurringRecord[]>;
+  recurringJob(id: string): Promise<RecurringRecord | null>;
+  /** At most `limit` rows, at least 1. Finding none is one cheap read. */
+  dueRecurring(limit: number): Promise<DueRecurring>;
+  /**
+   * Adds jobs of a recurring job and moves its schedule, in one step, if its row still has the version that it was read
+   * with. Without `overlap` no job is added while the last one is scheduled, enqueued or processing, and never more than the
+   * first; the schedule moves all the same. Returns the jobs that were added.
+   * @throws NotFoundError; ConflictError when there is another version; InvalidError naming the position of each bad job
+   */
+  fireRecurring(firing: FireRecurring): Promise<InsertedJob[]>;
 
   /** Deletes live jobs; running ones are asked to stop. Returns how many it deleted or newly marked. @throws InvalidError */
   delete(filter: JobFilter): Promise<number>;
   /**
    * Makes failed, scheduled, succeeded and deleted jobs ready now; others are passed over. All but scheduled ones start
-   * over with attempt 0; a scheduled one keeps its attempt and gets one more if it has none left. Returns how many.
+   * over with attempt 0; a scheduled one keeps its attempt and gets one more if it has none left. A job whose unique key
+   * another job holds now is passed over. Returns how many.
    * @throws InvalidError
    */
   requeue(filter: JobFilter): Promise<number>;
@@ -325,6 +460,10 @@ export interface Store {
   resumeQueue(queue: string): Promise<void>;
 
   job(id: JobId): Promise<JobRecord | null>;
+  /** Lines in order of `seq`, of all attempts. None for an unknown job. @throws InvalidError for a bad `after` or limit. */
+  consoleLines(query: ConsoleQuery): Promise<ConsoleLine[]>;
+  /** The outputs of those of the jobs that have succeeded and have one. */
+  outputs(ids: readonly JobId[]): Promise<Map<JobId, JsonText>>;
   /** @throws InvalidError for a bad state, limit or cursor. */
   jobs(query: JobQuery): Promise<JobPage>;
   counts(): Promise<Counts>;

@@ -11,6 +11,8 @@
  * Each option is read once, and a value that can't be read is a problem like any other. After a problem a method gives
  * its default back, so that checking goes on; `end` throws.
  */
+import { isDate } from "node:util/types";
+import { isEmptied } from "./json.ts";
 import {
   type DurationRange,
   MAX_SHOWN,
@@ -210,10 +212,14 @@ export class Checker<Field extends string> {
   }
 }
 
-/** The names of an object's own properties, or null when it is none, or an array, or can't be read. */
+/**
+ * The names of an object's own properties, or null when it is none, or can't be read, or is an array, a `Map`, a `Date` or the
+ * like, whose content are no properties and would be passed over.
+ */
 function namesOf(value: unknown): string[] | null {
   try {
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? Object.keys(value) : null;
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
+    return isDate(value) || isEmptied(value) ? null : Object.keys(value);
   } catch {
     return null;
   }
@@ -244,6 +250,15 @@ export function hasMethods(value: unknown, methods: readonly string[]): boolean 
   return (
     typeof value === "object" && value !== null && methods.every((name) => typeof read(value, name) === "function")
   );
+}
+
+export function isAbortSignal(value: unknown): value is AbortSignal {
+  try {
+    return value instanceof AbortSignal;
+  } catch {
+    // A proxy that does not say what it is.
+    return false;
+  }
 }
 
 /** The known name that is most like `name`, or null when none is like it. */

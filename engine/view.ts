@@ -1,7 +1,8 @@
 /** Jobs as the client shows them: what the store keeps, with its JSON decoded. */
 import { StoreError } from "./errors.ts";
 import { decodeJson } from "./json.ts";
-import type { HistoryEntry, JobId, JobRecord, JobState, JsonText } from "./store.ts";
+import type { Misfire } from "./rules/misfire.ts";
+import type { HistoryEntry, JobId, JobRecord, JobState, JsonText, RecurringRecord } from "./store.ts";
 
 export interface JobView {
   readonly id: JobId;
@@ -26,12 +27,22 @@ export interface JobView {
   readonly title: string | null;
   readonly tags: readonly string[];
   readonly meta: Readonly<Record<string, string>>;
+  /** The recurring job that it is a run of. */
+  readonly recurringId: string | null;
   /** Of the job's limit; null = none. */
   readonly limitKey: string | null;
   /** Checkpoints that its attempts saved. */
   readonly params: Readonly<Record<string, unknown>>;
   /** What the handler returned; undefined when it returned nothing or has not succeeded. */
   readonly output: unknown;
+  /** Percent, 0 to 100: what an attempt reported last. Null = nothing yet. */
+  readonly progress: number | null;
+  /** Jobs that it waits for, or has waited for. */
+  readonly parents: readonly JobId[];
+  /** How many of them it still waits for; 0 unless `awaiting`. */
+  readonly pendingParents: number;
+  /** Jobs that wait, or have waited, for this one, by id; the first 1,000. */
+  readonly children: readonly JobId[];
   /** Id of the server that claimed it last. */
   readonly server: string | null;
   /** It was deleted while it ran and has been asked to stop. */
@@ -56,4 +67,54 @@ export function viewJob({ claim: _, ...record }: JobRecord): JobView {
     params: Object.fromEntries(params),
     output: record.output === null ? undefined : decode("output", record.output),
   };
+}
+
+/** A recurring job as it is now. */
+export interface RecurringView {
+  readonly id: string;
+  /** That of `syncRecurring`; null when it was set by itself. */
+  readonly group: string | null;
+  /** In its canonical form. */
+  readonly cron: string;
+  readonly timeZone: string;
+  readonly misfire: Misfire;
+  readonly overlap: boolean;
+  readonly paused: boolean;
+  readonly kind: string;
+  readonly queue: string;
+  /** As they were given; undefined when what the store holds is not JSON. */
+  readonly args: unknown;
+  readonly priority: number;
+  readonly maxAttempts: number;
+  /** Milliseconds per attempt; 0 = none, null = the kind's or the server's. */
+  readonly timeout: number | null;
+  readonly title: string | null;
+  readonly tags: readonly string[];
+  readonly meta: Readonly<Record<string, string>>;
+  /** When it is due next; null = never. Says nothing while it is paused. */
+  readonly nextRunAt: Date | null;
+  /** Latest occurrence that ran or was passed over. */
+  readonly lastRunAt: Date | null;
+  /** Latest job that it made, which may be gone. */
+  readonly lastJobId: JobId | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+export function viewRecurring({ template, version: _, ...row }: RecurringRecord): RecurringView {
+  const { kind, queue, priority, maxAttempts, timeout, title, tags, meta } = template;
+  return {
+    ...row,
+    ...{ kind, queue, priority, maxAttempts, timeout, title, tags, meta },
+    args: decodeIfJson(template.args),
+  };
+}
+
+/** One damaged row must not hide the others. */
+function decodeIfJson(text: JsonText): unknown {
+  try {
+    return decodeJson(text);
+  } catch {
+    return undefined;
+  }
 }

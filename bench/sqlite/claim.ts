@@ -84,7 +84,16 @@ async function alternate(
 
 async function addJobs(store: Store, kinds: readonly string[]): Promise<void> {
   const job = { queue: QUEUE, args: "{}", priority: 0, maxAttempts: 10, timeout: null, delay: 0, runAt: null };
-  const rest = { deadline: null, title: null, tags: [], meta: {}, limit: null };
+  const rest = {
+    deadline: null,
+    title: null,
+    tags: [],
+    meta: {},
+    recurringId: null,
+    unique: null,
+    parents: [],
+    limit: null,
+  };
   const count = CLAIMS * LIMIT;
   await store.insert(
     Array.from({ length: count }, (_, i) => ({ ...job, ...rest, kind: kinds[i % kinds.length] ?? "" })),

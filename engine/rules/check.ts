@@ -5,13 +5,26 @@ import {
   type JobFilter,
   type JobQuery,
   type JsonText,
+  type Limit,
   type LimitQuery,
   type NewJob,
   type SeriesQuery,
 } from "../store.ts";
+import { checkParents, refuseCycle } from "./dependencies.ts";
 import { checkLimit } from "./limit.ts";
-import { ATTEMPTS, JSON_MAX_BYTES, KIND, LONGEST_DURATION, PAGE, PRIORITY, QUEUE } from "./limits.ts";
+import {
+  ATTEMPTS,
+  JSON_MAX_BYTES,
+  KIND,
+  LONGEST_DURATION,
+  PAGE,
+  PARAM_KEY_MAX_BYTES,
+  PRIORITY,
+  QUEUE,
+  RECURRING,
+} from "./limits.ts";
 import { isJson } from "./outcome.ts";
+import { checkUnique } from "./unique.ts";
 import {
   CLEAN_RULE,
   DURATION_RULE,
@@ -22,18 +35,23 @@ import {
   isName,
   KIND_RULE,
   QUEUE_RULE,
+  RECURRING_RULE,
 } from "./values.ts";
 
 const isInteger = (value: number, min: number, max: number): boolean =>
   Number.isInteger(value) && value >= min && value <= max;
 
-/** @throws InvalidError naming `jobs[position].field` of every problem. */
-export function checkNewJobs(jobs: readonly NewJob[]): void {
+const inCall = (index: number): string => `jobs[${index}]`;
+
+/** @throws InvalidError naming `jobs[position].field` of every problem, or what `place` says instead of `jobs[position]`. */
+export function checkNewJobs(jobs: readonly NewJob[], what = "can't insert", place = inCall): void {
   const problems = new Problems();
   jobs.forEach((job, index) => {
     const check = (ok: boolean, field: string, value: unknown, rule: string): void => {
-      if (!ok) problems.add(`jobs[${index}].${field}`, value, rule);
+      if (!ok) problems.add(`${place(index)}.${field}`, value, rule);
     };
+    const readable = (field: string, value: unknown, read: () => void): void =>
+      check(succeeds(read), field, value, READABLE);
     check(isName(job.kind, KIND), "kind", job.kind, KIND_RULE);
     check(isName(job.queue, QUEUE), "queue", job.queue, QUEUE_RULE);
     check(isInteger(job.priority, PRIORITY.min, PRIORITY.max), "priority", job.priority, range(PRIORITY));
@@ -41,16 +59,58 @@ export function checkNewJobs(jobs: readonly NewJob[]): void {
     check(isJson(job.args), "args", job.args, "must be JSON");
     check(fits(job.args, JSON_MAX_BYTES), "args", job.args, `must be at most ${JSON_MAX_BYTES} bytes`);
     check(job.timeout === null || isDuration(job.timeout), "timeout", job.timeout, DURATION_RULE);
-    check(job.delay <= LONGEST_DURATION, "delay", job.delay, DURATION_RULE);
+    check(typeof job.delay === "number" && job.delay <= LONGEST_DURATION, "delay", job.delay, DURATION_RULE);
     check(isInstant(job.runAt), "runAt", job.runAt, INSTANT_RULE);
     check(isInstant(job.deadline), "deadline", job.deadline, INSTANT_RULE);
     check(job.title === null || isClean(job.title), "title", job.title, CLEAN_RULE);
-    check(job.tags.every(isClean), "tags", job.tags, CLEAN_RULE);
-    if (job.limit !== null) checkLimit(problems, `jobs[${index}].limit`, job.limit);
-    check(Object.entries(job.meta).flat().every(isClean), "meta", job.meta, CLEAN_RULE);
+    check(
+      areClean(() => Array.isArray(job.tags) && Array.from(job.tags)),
+      "tags",
+      job.tags,
+      CLEAN_RULE,
+    );
+    check(
+      areClean(() => isRecord(job.meta) && Object.entries(job.meta).flat()),
+      "meta",
+      job.meta,
+      CLEAN_RULE,
+    );
+    check(isRecurringId(job.recurringId), "recurringId", job.recurringId, RECURRING_RULE);
+    readable("parents", job.parents, () => checkParents(job.parents, index, jobs.length, check));
+    if (job.unique !== null) readable("unique", job.unique, () => checkUnique(job.unique ?? {}, check));
+    if (job.limit !== null) {
+      readable("limit", job.limit, () => checkLimit(problems, `${place(index)}.limit`, job.limit as Limit));
+    }
   });
-  problems.end("can't insert");
+  if (problems.count === 0) refuseCycle(jobs, problems);
+  problems.end(what);
 }
+
+const isRecurringId = (id: unknown): boolean => id === null || isName(id, RECURRING);
+
+const READABLE = "must be readable";
+
+/** `read` may throw: an interceptor may have put anything there. */
+function succeeds(read: () => void): boolean {
+  try {
+    read();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** `read` may throw: an interceptor may have put anything there. */
+function areClean(read: () => false | readonly unknown[]): boolean {
+  try {
+    const texts = read();
+    return texts !== false && texts.every(isClean);
+  } catch {
+    return false;
+  }
+}
+
+const isRecord = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
 
 const range = ({ min, max }: { min: number; max: number }): string => `must be an integer from ${min} to ${max}`;
 
@@ -62,6 +122,7 @@ export function checkParams(params: Readonly<Record<string, JsonText>>): void {
   for (const [key, value] of Object.entries(params)) {
     const field = `params${pathStep(key)}`;
     if (!isClean(key)) problems.add(field, key, CLEAN_RULE);
+    if (!fits(key, PARAM_KEY_MAX_BYTES)) problems.add(field, key, `must be at most ${PARAM_KEY_MAX_BYTES} bytes`);
     if (!isJson(value)) problems.add(field, value, "must be JSON");
     if (!fits(value, JSON_MAX_BYTES)) problems.add(field, value, `must be at most ${JSON_MAX_BYTES} bytes`);
   }

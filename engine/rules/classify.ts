@@ -1,5 +1,13 @@
 /** What becomes of a job when an attempt ends: the outcome that the server asks the store for. Pure. */
-import { CancelledError, PermanentError, ShutdownError, SnoozeError, StallError, TimeoutError } from "../errors.ts";
+import {
+  CancelledError,
+  FencedError,
+  PermanentError,
+  ShutdownError,
+  SnoozeError,
+  StallError,
+  TimeoutError,
+} from "../errors.ts";
 import { type Backoff, retryDelay } from "../retry.ts";
 import type { ClaimedJob, JsonText, Outcome } from "../store.ts";
 import { LONGEST_DURATION } from "./limits.ts";
@@ -28,6 +36,14 @@ export interface RetryPolicy {
 
 /** A job without a handler is looked at again after this, milliseconds. */
 export const UNKNOWN_KIND_DELAY = 60_000;
+
+/**
+ * True when the attempt has no outcome, because the server had lost its hold on the job: who holds it is for the store to
+ * say.
+ */
+export function endedByFence(end: AttemptEnd): boolean {
+  return end.type === "threw" && end.abortedBy instanceof FencedError;
+}
 
 /**
  * In this order: no handler, deadline, success, cancelled, handed back (shutdown), permanent, snoozed, retry,

@@ -48,6 +48,11 @@ export function isJson(text: unknown): text is string {
   }
 }
 
+/** Why a job moved to `state` by an outcome: a cancel request may have made `deleted` of it. */
+export function reasonOf(outcome: Outcome, state: JobState): string | null {
+  return state === "deleted" && outcome.state !== "deleted" ? "cancelled" : outcome.reason;
+}
+
 /**
  * The job after the outcome. A job with a limit waits in `throttled` instead of `enqueued`. A cancel request turns everything but success into `deleted`; `scheduled` without a delay is
  * `enqueued`; a refund takes the attempt back, the claim number is never given back.
@@ -67,7 +72,7 @@ export function settle(
   const asked = outcome.state === "scheduled" && !(outcome.delay > 0) ? "enqueued" : outcome.state;
   const state = cancelled ? "deleted" : asked === "enqueued" ? waitingState(job.limitKey !== null) : asked;
   const attempt = outcome.refund ? Math.max(job.attempt - 1, 0) : job.attempt;
-  const reason = cancelled && outcome.state !== "deleted" ? "cancelled" : outcome.reason;
+  const reason = reasonOf(outcome, state);
   const waits = state === "scheduled" || state === "enqueued" || state === "throttled";
   return {
     state,

@@ -1,4 +1,7 @@
-/** Why a job moved, as its history says it. A plain success has no reason and leaves no entry. */
+/**
+ * Why a job moved, as its history says it. A plain success has no reason and leaves no entry. Jobs that were deleted because
+ * of a parent name it: `parentReason` in `dependencies.ts`.
+ */
 export const REASONS = [
   /** An attempt failed and is repeated later. */
   "retry",

@@ -1,5 +1,5 @@
 /** Which state a job is in when it is, or becomes, ready. All instants are the store's, in milliseconds since 1970. */
-import type { JobFilter, JobState, NewJob } from "../store.ts";
+import { ARCHIVED_STATES, JOB_STATES, type JobFilter, type JobState, type NewJob } from "../store.ts";
 
 /** When a new job is due: its `runAt`, or `delay` (whole milliseconds, rounded up) after now. A past instant is kept as it was given. */
 export function dueAt(job: Pick<NewJob, "runAt" | "delay">, now: number): number {
@@ -19,7 +19,12 @@ export function waitingState(limited: boolean): "enqueued" | "throttled" {
 /** What `requeue` may touch. */
 export const REQUEUEABLE: readonly JobState[] = ["failed", "scheduled", "succeeded", "deleted"];
 /** What `delete` ends at once; a processing job is only marked. */
-export const DELETABLE: readonly JobState[] = ["scheduled", "enqueued", "throttled", "failed"];
+export const DELETABLE: readonly JobState[] = ["awaiting", "scheduled", "enqueued", "throttled", "failed"];
+
+/** Of jobs that wait to run or are running; a failed one is neither. */
+export const UNFINISHED: readonly JobState[] = JOB_STATES.filter(
+  (state) => state !== "failed" && !(ARCHIVED_STATES as readonly JobState[]).includes(state),
+);
 
 /** `attempt` and `maxAttempts` of a job that is requeued from `state`. */
 export function requeuedAttempts(

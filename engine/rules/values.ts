@@ -1,10 +1,11 @@
 /** What a single value must be, and the words in which an error says so. */
-
-import { INSTANT, KIND, LONGEST_DURATION, QUEUE } from "./limits.ts";
+import { isDate } from "node:util/types";
+import { INSTANT, KIND, LONGEST_DURATION, QUEUE, RECURRING } from "./limits.ts";
 import { cleanText } from "./text.ts";
 
 export const KIND_RULE = `must be 1 to ${KIND.maxBytes} letters, digits, "_", ".", ":" or "-", beginning with a letter`;
 export const QUEUE_RULE = `must be 1 to ${QUEUE.maxBytes} lowercase letters, digits, "_", ".", ":" or "-", not "." or ".."`;
+export const RECURRING_RULE = `must be 1 to ${RECURRING.maxBytes} letters, digits, "_", ".", ":" or "-", not "." or ".."`;
 export const DURATION_RULE = "must be a duration of at least 0 and at most a hundred years";
 export const INSTANT_RULE = "must be a valid Date from 1970 to 9999";
 /** Not every database can store such text, and none may change it silently. */
@@ -23,12 +24,12 @@ export function isName(
   );
 }
 
-export const isDuration = (ms: number): boolean => ms >= 0 && ms <= LONGEST_DURATION;
+export const isDuration = (ms: unknown): boolean => typeof ms === "number" && ms >= 0 && ms <= LONGEST_DURATION;
 
 export const isClean = (text: unknown): boolean => typeof text === "string" && cleanText(text) === text;
 
 export function isInstant(date: Date | null): boolean {
   if (date === null) return true;
-  const ms = date instanceof Date ? date.getTime() : Number.NaN;
+  const ms = isDate(date) ? date.getTime() : Number.NaN;
   return ms >= INSTANT.min && ms <= INSTANT.max;
 }

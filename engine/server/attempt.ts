@@ -16,6 +16,8 @@ import type { AttemptEnd } from "../rules/classify.ts";
 import type { CancelTimer, Runtime } from "../runtime.ts";
 import { decodeArgs } from "../schema.ts";
 import type { ClaimedJob, Store } from "../store.ts";
+import { JobConsole } from "./console.ts";
+import type { Faults } from "./faults.ts";
 import { jobLogger, runningJob } from "./running-job.ts";
 
 export interface AttemptDeps {
@@ -23,6 +25,7 @@ export interface AttemptDeps {
   readonly store: Store;
   readonly client: Client;
   readonly logger: Logger;
+  readonly faults: Faults;
   readonly interceptors: readonly HandlerInterceptor[];
   /** Milliseconds that an aborted handler gets to return. */
   readonly killGrace: number;
@@ -56,6 +59,7 @@ export class Attempt {
   #resolve: ((end: AttemptEnd) => void) | null = null;
   #ended = false;
   #abandoned = false;
+  #console: JobConsole | null = null;
   #lastSign = 0;
 
   constructor(deps: AttemptDeps, handler: Handler | undefined, { job, claimSent, knownSince }: Claim) {
@@ -79,6 +83,11 @@ export class Attempt {
   /** Why the signal was aborted, or undefined. */
   get abortedBy(): unknown {
     return this.#abort.signal.reason;
+  }
+
+  /** What the handler has logged; null when it never did. Its owner closes it once `run` has resolved. */
+  get console(): JobConsole | null {
+    return this.#console;
   }
 
   /** Runs the handler and resolves with how that ended. Once. */
@@ -123,7 +132,8 @@ export class Attempt {
     const { runtime, store, client, logger, interceptors } = this.#deps;
     const { signal } = this.#abort;
     const args = await decodeArgs(handler.definition, this.job.args);
-    const job = runningJob(this.job, args, { runtime, store, signal, onSign: () => this.#sign() });
+    const onSign = (): void => this.#sign();
+    const job = runningJob(this.job, args, { runtime, store, signal, onSign, console: () => this.#openConsole() });
     const context: HandlerContext = { signal, client, logger: jobLogger(logger, this.job) };
     const call = (index: number): Promise<unknown> => {
       const interceptor = interceptors[index];
@@ -131,6 +141,13 @@ export class Attempt {
       return interceptor(job, context, () => call(index + 1));
     };
     return call(0);
+  }
+
+  /** Null after the end: what an abandoned handler, or work that a handler did not wait for, still says is ignored. */
+  #openConsole(): JobConsole | null {
+    if (this.#ended) return null;
+    this.#console ??= new JobConsole(this.#deps, this.job);
+    return this.#console;
   }
 
   #isLate(): boolean {

@@ -40,7 +40,7 @@ export interface ServerConfig {
    * at most 24h, default 60s.
    */
   readonly deadAfter?: Duration;
-  /** Lease of the leader, which rescues, sweeps and prunes. 1s to 10m, default 15s. */
+  /** Lease of the leader, which fires recurring jobs, rescues, sweeps and prunes. 1s to 10m, default 15s. */
   readonly leaderTtl?: Duration;
   /** How long `run` waits for running jobs once it is told to stop. 0 to 24h, default 30s. */
   readonly shutdownTimeout?: Duration;

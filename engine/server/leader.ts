@@ -1,5 +1,5 @@
 /**
- * One server at a time holds the leader's lease and does what must be done once for all: rescue, sweep, prune.
+ * One server at a time holds the leader's lease and does what must be done once for all: recurring jobs, rescue, sweep, prune.
  *
  *     follower ──lease acquired──→ leader ──refused, or not renewed for leaderTtl──→ follower
  *
@@ -11,6 +11,7 @@ import { type RescuePolicy, rescueOutcome } from "../rules/rescue.ts";
 import type { Runtime } from "../runtime.ts";
 import type { JobState, Orphan, Outcome, Retention, Store } from "../store.ts";
 import type { Faults } from "./faults.ts";
+import { Recurring } from "./recurring.ts";
 
 export interface LeaderDeps {
   readonly runtime: Runtime;
@@ -49,16 +50,23 @@ interface Term {
 
 export class Leader {
   readonly #deps: LeaderDeps;
+  readonly #recurring: Recurring;
   #term: Term | null = null;
   /** When the lease must have been renewed; monotonic milliseconds, counted from when the renewal was sent. */
   #until = 0;
 
   constructor(deps: LeaderDeps) {
     this.#deps = deps;
+    this.#recurring = new Recurring(deps);
   }
 
   get leading(): boolean {
     return this.#term !== null;
+  }
+
+  /** A recurring job was set: a leader looks at once when it is due. */
+  recurringSet(): void {
+    this.#recurring.wake();
   }
 
   /** Stands for election until the signal aborts, then resigns. */
@@ -98,6 +106,7 @@ export class Leader {
     const term: Term = { holder, since, abort: new AbortController(), duties };
     this.#term = term;
     runtime.mark("became leader");
+    duties.start("recurring", () => this.#recurring.run(term.abort.signal));
     this.#duty(term, "rescue", rescueDelay, rescueInterval, () => this.#rescue(term));
     this.#duty(term, "sweep", 0, SWEEP_INTERVAL, () => this.#sweep());
     this.#duty(term, "prune", 0, PRUNE_INTERVAL, () => this.#prune());

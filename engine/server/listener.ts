@@ -3,20 +3,23 @@ import type { Store, StoreEvent } from "../store.ts";
 import type { Attempts } from "./attempts.ts";
 import type { Claimer } from "./claimer.ts";
 import type { Heartbeat } from "./heartbeat.ts";
+import type { Leader } from "./leader.ts";
 
 export class Listener {
   readonly #store: Store;
   readonly #claimers: readonly Claimer[];
   readonly #attempts: Attempts;
   readonly #heartbeat: Heartbeat;
+  readonly #leader: Leader;
   #listening = false;
   #unsubscribe: () => Promise<void> = () => Promise.resolve();
 
-  constructor(store: Store, claimers: readonly Claimer[], attempts: Attempts, heartbeat: Heartbeat) {
+  constructor(store: Store, claimers: readonly Claimer[], attempts: Attempts, heartbeat: Heartbeat, leader: Leader) {
     this.#store = store;
     this.#claimers = claimers;
     this.#attempts = attempts;
     this.#heartbeat = heartbeat;
+    this.#leader = leader;
   }
 
   /** The store's events reach this server. */
@@ -38,6 +41,7 @@ export class Listener {
       case "connected":
         this.#listening = true;
         this.#wake(null, 0);
+        this.#leader.recurringSet();
         if (this.#attempts.size > 0) this.#heartbeat.request();
         break;
       case "disconnected":
@@ -45,6 +49,9 @@ export class Listener {
         break;
       case "ready":
         this.#wake(event.queue, event.delay);
+        break;
+      case "recurring":
+        this.#leader.recurringSet();
         break;
       case "queue":
         this.#wake(event.queue, 0);

@@ -1,7 +1,7 @@
 /** Takes one job from its claim to its outcome, and says so to counters, observers and subscribers. */
 import { callUser } from "../async.ts";
-import { FencedError } from "../errors.ts";
-import { type AttemptEnd, classify, type RetryPolicy } from "../rules/classify.ts";
+import { type AttemptEnd, classify, endedByFence, type RetryPolicy } from "../rules/classify.ts";
+import { reasonOf } from "../rules/outcome.ts";
 import type { Reason } from "../rules/reasons.ts";
 import type { ClaimedJob, JobRef, JobState, Orphan, Outcome } from "../store.ts";
 import { Attempt, type AttemptDeps } from "./attempt.ts";
@@ -47,13 +47,14 @@ export class Runner {
     const end = await attempt.run();
     this.#observe(job, end, runtime.monotonic() - started);
     if (attempt.abandoned) this.#abandoned(job);
-    if (end.type === "threw" && end.abortedBy instanceof FencedError) {
-      // Who holds the job is for the store to say: it is rescued, or the next heartbeat shows that it is still ours and
-      // hands it back as lost.
+    // While the claim still holds the job: after the outcome the store would refuse it.
+    if (attempt.console !== null) await attempt.console.close();
+    if (endedByFence(end)) {
+      // The job is rescued, or the next heartbeat shows that it is still ours and hands it back as lost.
       attempts.remove(attempt);
       return;
     }
-    const outcome = classify(job, end, this.#policy(job.kind));
+    const outcome = classify(job, end, retryPolicy(config, job.kind));
     counters.ended(end, outcome);
     await completer.submit({
       outcome,
@@ -87,12 +88,6 @@ export class Runner {
     this.#publish(orphan, "processing", state, outcome.reason);
   }
 
-  #policy(kind: string): RetryPolicy {
-    const { runtime, handlers, backoff, unknownKindTtl } = this.#deps.config;
-    const own = handlers.get(kind)?.definition.options.backoff;
-    return { backoff: own ?? backoff, random: () => runtime.random(), unknownKindTtl };
-  }
-
   #abandoned({ id, kind, attempt }: ClaimedJob): void {
     this.#deps.counters.abandoned += 1;
     const what = "abandoned a handler that ignored its abort signal";
@@ -111,7 +106,8 @@ export class Runner {
 
   #decided(job: ClaimedJob, outcome: Outcome, decision: Decision): void {
     this.#deps.counters.decided(decision, outcome);
-    if (decision !== "stale" && decision !== "dropped") this.#publish(job, "processing", decision, outcome.reason);
+    if (decision === "stale" || decision === "dropped") return;
+    this.#publish(job, "processing", decision, reasonOf(outcome, decision));
   }
 
   #publish(
@@ -123,6 +119,13 @@ export class Runner {
     const { events, heartbeat } = this.#deps;
     events.publish({ type: "transition", id, kind, queue, attempt, from, to, reason, server: heartbeat.id });
   }
+}
+
+/** What decides on the next attempt of a job of this kind. */
+export function retryPolicy(config: ResolvedConfig, kind: string): RetryPolicy {
+  const { runtime, handlers, backoff, unknownKindTtl } = config;
+  const own = handlers.get(kind)?.definition.options.backoff;
+  return { backoff: own ?? backoff, random: () => runtime.random(), unknownKindTtl };
 }
 
 function handedBack({ id, claim }: JobRef, reason: Reason): Outcome {

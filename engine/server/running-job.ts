@@ -4,8 +4,12 @@ import { StoreError } from "../errors.ts";
 import type { Job } from "../job.ts";
 import { decodeJson, encodeJson } from "../json.ts";
 import type { Logger } from "../logger.ts";
+import { Problems, pathStep, readText } from "../problems.ts";
+import { PARAM_KEY_MAX_BYTES } from "../rules/limits.ts";
+import { occurrenceOf } from "../rules/recurring.ts";
 import type { Runtime } from "../runtime.ts";
-import type { ClaimedJob, JsonText, Store } from "../store.ts";
+import type { ClaimedJob, JobId, JsonText, Store } from "../store.ts";
+import type { JobConsole } from "./console.ts";
 
 export interface RunningJobDeps {
   readonly runtime: Runtime;
@@ -13,40 +17,67 @@ export interface RunningJobDeps {
   readonly signal: AbortSignal;
   /** The handler showed a sign of life. */
   readonly onSign: () => void;
+  /** Null once the attempt has ended. */
+  readonly console: () => JobConsole | null;
 }
 
+const SAVE = "can't save the checkpoint";
 const DEADLINE = 15_000;
 const RETRY_FIRST = 100;
 const RETRY_LONGEST = 5_000;
 
 export function runningJob(claimed: ClaimedJob, args: unknown, deps: RunningJobDeps): Job<unknown> {
-  const { id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta } = claimed;
+  const { id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta, parents } =
+    claimed;
   const params = new Map<string, JsonText>(Object.entries(claimed.params));
   return {
     ...{ id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta },
-    args,
+    ...{ args, parents },
+    recurringId: claimed.recurringId,
+    occurrence: occurrenceOf(claimed),
+    parentOutputs: () => readOutputs(parents, deps),
     param<Value>(key: string) {
       const json = params.get(key);
       return json === undefined ? undefined : (decodeJson(json) as Value);
     },
     async setParam(key, value) {
       deps.onSign();
-      const json = encodeJson(value, "can't save the checkpoint", `params.${key}`);
+      const problems = new Problems();
+      readText(problems, "key", key, { maxBytes: PARAM_KEY_MAX_BYTES, empty: true });
+      problems.end(SAVE);
+      const json = encodeJson(value, SAVE, `params${pathStep(key)}`);
       await saveParam(claimed, key, json, deps);
       params.set(key, json);
+    },
+    log(message) {
+      deps.onSign();
+      deps.console()?.log(message);
+    },
+    progress(percent) {
+      deps.onSign();
+      deps.console()?.progress(percent);
     },
     heartbeat: deps.onSign,
   };
 }
 
-/** Saves until the store has answered: a checkpoint is safe to send again, and a passing fault is no reason to fail a job. */
-async function saveParam(claimed: ClaimedJob, key: string, json: JsonText, deps: RunningJobDeps): Promise<void> {
-  const { runtime, store, signal } = deps;
-  const { id, claim } = claimed;
+async function readOutputs(parents: readonly JobId[], deps: RunningJobDeps): Promise<Map<JobId, unknown>> {
+  if (parents.length === 0) return new Map();
+  const outputs = await answered("outputs", () => deps.store.outputs(parents), deps);
+  return new Map([...outputs].map(([id, json]) => [id, decodeJson(json)]));
+}
+
+function saveParam({ id, claim }: ClaimedJob, key: string, json: JsonText, deps: RunningJobDeps): Promise<void> {
+  // A computed key, so that a param may have any name.
+  return answered("setParams", () => deps.store.setParams({ id, claim }, { [key]: json }), deps);
+}
+
+/** Calls until the store has answered: the call is safe to repeat, and a passing fault is no reason to fail a job. */
+async function answered<T>(name: string, call: () => Promise<T>, deps: RunningJobDeps): Promise<T> {
+  const { runtime, signal } = deps;
   for (let delay = RETRY_FIRST; ; delay = Math.min(delay * 2, RETRY_LONGEST)) {
     try {
-      // A computed key, so that a param may have any name.
-      return await withDeadline(runtime, "setParams", DEADLINE, () => store.setParams({ id, claim }, { [key]: json }));
+      return await withDeadline(runtime, name, DEADLINE, call);
     } catch (error) {
       const passing = error instanceof StoreError && error.retryable;
       if (!passing || signal.aborted) throw error;

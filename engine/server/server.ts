@@ -3,17 +3,19 @@
  *
  *     store.claim → Claimer (one per pool) → Attempt → Completer → store.finish
  *
- * Beside it: Heartbeat (alive, fencing, lost claims), Leader (rescue, sweep, prune), Listener (wake-ups).
+ * Beside it: Heartbeat (alive, fencing, lost claims), Leader (recurring jobs, rescue, sweep, prune), Listener (wake-ups).
  */
 import { Background, settlesWithin, withDeadline } from "../async.ts";
 import { Client } from "../client.ts";
 import { ConflictError, InvalidError, ShutdownError } from "../errors.ts";
 import { shown } from "../rules/text.ts";
 import type { ClaimedJob, ServerInfo, Store } from "../store.ts";
+import { Checker, hasMethods, isAbortSignal } from "../validate.ts";
 import { Attempts } from "./attempts.ts";
 import { Claimer } from "./claimer.ts";
 import { Completer } from "./completer.ts";
 import { type ResolvedConfig, resolveConfig, type ServerConfig } from "./config.ts";
+import { CONSOLE_DEADLINE } from "./console.ts";
 import { EVENT_BUFFER, Events, type ServerEvent } from "./events.ts";
 import { Faults } from "./faults.ts";
 import { type Health, healthOf } from "./health.ts";
@@ -61,7 +63,7 @@ export class Server {
     this.#completer = new Completer({ runtime, store, faults: this.#faults, server, capacity });
     this.#claimers = this.#makeClaimers();
     this.#leader = this.#makeLeader();
-    this.#listener = new Listener(store, this.#claimers, this.#attempts, this.#heartbeat);
+    this.#listener = new Listener(store, this.#claimers, this.#attempts, this.#heartbeat, this.#leader);
     this.#runner = this.#makeRunner();
   }
 
@@ -80,10 +82,8 @@ export class Server {
    * @throws ConflictError when called a second time
    * @throws InvalidError for a signal that is none
    */
-  async run({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
-    if (signal !== undefined && !(signal instanceof AbortSignal)) {
-      throw invalid("can't run", "signal", signal, "must be an AbortSignal");
-    }
+  async run(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    const signal = readSignal(options);
     if (this.#state !== "new") throw new ConflictError("a server runs once; make a new one to run again");
     this.#state = "running";
     const { runtime } = this.#config;
@@ -105,8 +105,10 @@ export class Server {
     const idle = Promise.all([claiming.idle(), ...this.#claimers.map((claimer) => claimer.idle())]);
     if (!(await settlesWithin(runtime, this.#config.shutdownTimeout, idle))) {
       for (const attempt of this.#attempts) attempt.abort(new ShutdownError("the server is stopping"));
-      // Whoever ignores the signal is abandoned after killGrace; only results that can't be stored take longer.
-      await settlesWithin(runtime, this.#config.killGrace + this.#config.heartbeatInterval, idle);
+      // Whoever ignores the signal is abandoned after killGrace, and what it has logged is stored before its result; only
+      // results that can't be stored take longer.
+      const { killGrace, heartbeatInterval } = this.#config;
+      await settlesWithin(runtime, killGrace + CONSOLE_DEADLINE + heartbeatInterval, idle);
     }
     await this.#completer.drain(DRAIN_DEADLINE);
     await idle;
@@ -136,10 +138,10 @@ export class Server {
    * Every transition that this server drives, from now until it has stopped. Up to `buffer` events (default 1,000) wait
    * for a slow reader; beyond that they are dropped, and a `dropped` event says how many.
    */
-  events({ buffer = EVENT_BUFFER }: { readonly buffer?: number } = {}): AsyncIterableIterator<ServerEvent> {
-    if (!Number.isInteger(buffer) || buffer < 1) {
-      throw invalid("can't subscribe", "buffer", buffer, "must be an integer of at least 1");
-    }
+  events(options: { readonly buffer?: number } = {}): AsyncIterableIterator<ServerEvent> {
+    const check = new Checker("can't subscribe", options, ["buffer"]);
+    const buffer = check.integer("buffer", { min: 1, max: Number.MAX_SAFE_INTEGER, default: EVENT_BUFFER });
+    check.end();
     return this.#events.subscribe(buffer);
   }
 
@@ -234,7 +236,7 @@ export class Server {
     const client = this.#config.client ?? new Client(store, { runtime });
     return new Runner({
       config: this.#config,
-      attempt: { runtime, store, client, logger, interceptors, killGrace, timeout },
+      attempt: { runtime, store, client, logger, faults: this.#faults, interceptors, killGrace, timeout },
       attempts: this.#attempts,
       completer: this.#completer,
       heartbeat: this.#heartbeat,
@@ -278,12 +280,15 @@ function aborted(signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
-function checkStore(store: unknown): asserts store is Store {
-  const known = typeof store === "object" && store !== null && "claim" in store && "finish" in store;
-  if (known) return;
-  throw invalid("can't make a server", "store", store, "must be a store");
+function readSignal(options: unknown): AbortSignal | undefined {
+  const check = new Checker("can't run", options, ["signal"]);
+  const signal = check.value("signal");
+  if (signal !== undefined && !isAbortSignal(signal)) check.refuse("signal", "must be an AbortSignal");
+  check.end();
+  return signal as AbortSignal | undefined;
 }
 
-function invalid(what: string, field: string, value: unknown, rule: string): InvalidError {
-  return new InvalidError(what, [{ field, value: shown(value), rule }]);
+function checkStore(store: unknown): asserts store is Store {
+  if (hasMethods(store, ["claim", "finish"])) return;
+  throw new InvalidError("can't make a server", [{ field: "store", value: shown(store), rule: "must be a store" }]);
 }

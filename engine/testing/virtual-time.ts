@@ -9,7 +9,6 @@ interface Timer {
   /** Timers of one instant fire in the order in which they were set. */
   readonly order: number;
   readonly fn: () => void;
-  cancelled: boolean;
 }
 
 /** 2026-01-01T00:00:00Z: a fixed start keeps runs alike. */
@@ -17,22 +16,41 @@ const START = Date.UTC(2026, 0, 1);
 /** More timers or turns than this at one instant are a loop without end. */
 const LIVELOCK = 100_000;
 
+export interface VirtualTimeOptions {
+  /** Where the clock begins, milliseconds since 1970. Default: the first of January 2026, so that runs are alike. */
+  readonly start?: number;
+}
+
 export class VirtualTime {
-  #now = START;
+  readonly #start: number;
+  #now: number;
   #order = 0;
   #timers: Timer[] = [];
   #processes = 0;
   /** Turns under way. */
   #turns = 0;
+  #holds = 0;
+  /** Who waits until nothing holds the clock any more. */
+  readonly #waiters: (() => void)[] = [];
+
+  constructor({ start = START }: VirtualTimeOptions = {}) {
+    this.#start = start;
+    this.#now = start;
+  }
 
   /** Milliseconds since 1970. */
   get now(): number {
     return this.#now;
   }
 
+  /** Milliseconds that have passed. */
+  get elapsed(): number {
+    return this.#now - this.#start;
+  }
+
   /** Timers that are armed: a stopped server has none. */
   get armed(): number {
-    return this.#timers.filter((t) => !t.cancelled).length;
+    return this.#timers.length;
   }
 
   /** A runtime for one more simulated process. */
@@ -51,7 +69,12 @@ export class VirtualTime {
    * @throws Error when that takes longer than `limit` milliseconds of virtual time.
    */
   async until(done: () => boolean, limit: number): Promise<void> {
-    if (!(await this.#run(this.#now + limit, done))) throw new Error(`not reached within ${limit} ms: ${done}`);
+    if (!(await this.reaches(done, limit))) throw new Error(`not reached within ${limit} ms: ${done}`);
+  }
+
+  /** The same, but says whether it came to it: false when `limit` milliseconds of virtual time have passed. */
+  reaches(done: () => boolean, limit: number): Promise<boolean> {
+    return this.#run(this.#now + limit, done);
   }
 
   /** What `promise` becomes, letting time pass meanwhile. @throws Error when that takes longer than `limit` milliseconds. */
@@ -65,16 +88,33 @@ export class VirtualTime {
     return promise;
   }
 
+  /**
+   * Time stands still until the returned function is called: for what happens in real time, such as reading a file. Who
+   * advances the clock waits meanwhile. Calling the function again does nothing.
+   */
+  hold(): () => void {
+    this.#holds += 1;
+    let held = true;
+    return () => {
+      if (!held) return;
+      held = false;
+      this.#holds -= 1;
+      if (this.#holds > 0) return;
+      for (const resolve of this.#waiters.splice(0)) resolve();
+    };
+  }
+
   /** For runtimes of this clock. */
   setTimer(ms: number, fn: () => void): CancelTimer {
     this.#order += 1;
-    const timer: Timer = { at: this.#now + Math.max(ms, 0), order: this.#order, fn, cancelled: false };
+    const timer: Timer = { at: this.#now + Math.max(ms, 0), order: this.#order, fn };
     // Most timers are set for later than those already there, so the place is looked for from the end.
     let place = this.#timers.length;
     while (place > 0 && (this.#timers[place - 1] as Timer).at > timer.at) place -= 1;
     this.#timers.splice(place, 0, timer);
     return () => {
-      timer.cancelled = true;
+      const at = this.#timers.lastIndexOf(timer);
+      if (at >= 0) this.#timers.splice(at, 1);
     };
   }
 
@@ -87,10 +127,17 @@ export class VirtualTime {
 
   /** Lets all that follows from the last timer run. */
   async #settle(): Promise<void> {
-    for (let turns = 0; turns === 0 || this.#turns > 0; turns += 1) {
+    for (let turns = 0; turns === 0 || this.#turns > 0 || this.#holds > 0; turns += 1) {
       if (turns > LIVELOCK) throw new Error(`turns without end at ${this.#now}`);
+      if (this.#holds > 0) await this.#released();
       await systemRuntime.turn();
     }
+  }
+
+  #released(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiters.push(resolve);
+    });
   }
 
   async #run(end: number, done: () => boolean): Promise<boolean> {
@@ -103,7 +150,6 @@ export class VirtualTime {
         return false;
       }
       this.#timers.shift();
-      if (timer.cancelled) continue;
       atOnce = timer.at === this.#now ? atOnce + 1 : 0;
       if (atOnce > LIVELOCK) throw new Error(`time stands still at ${this.#now}`);
       this.#now = Math.max(this.#now, timer.at);
@@ -144,7 +190,7 @@ export class VirtualRuntime implements Runtime {
   }
 
   monotonic(): number {
-    return this.#time.now - START;
+    return this.#time.elapsed;
   }
 
   timer(ms: number, fn: () => void): CancelTimer {

@@ -109,6 +109,8 @@ async function readFile(file: Import, job: Job, tools: Tools): Promise<{ rows: n
     rows += step.rows.length;
     // Killed before this is stored, the next attempt enqueues the step once more: see `import_row_jobs` in storage.ts.
     await job.setParam(CHECKPOINT, { offset, rows } satisfies Checkpoint);
+    job.log(`enqueued rows ${rows - step.rows.length + 1} to ${rows} of ${file.rows}`);
+    job.progress((100 * rows) / file.rows);
     tools.signal.throwIfAborted();
   }
   return { rows };

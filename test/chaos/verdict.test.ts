@@ -10,18 +10,17 @@ const AT = new Date(0);
 function recordOf(fields: Partial<JobRecord>): JobRecord {
   return {
     ...{ id: 1, claim: 1, kind: "plain", queue: "default", args: "{}", priority: 0, attempt: 1, maxAttempts: 3 },
+    ...{ timeout: null, runAt: AT, deadline: null, createdAt: AT, title: null, tags: [], meta: {}, params: {} },
+    ...{ recurringId: null, limitKey: null, parents: [], pendingParents: 0, children: [] },
     ...{
-      timeout: null,
-      runAt: AT,
-      deadline: null,
-      createdAt: AT,
-      title: null,
-      tags: [],
-      meta: {},
-      params: {},
-      limitKey: null,
+      state: "succeeded",
+      attemptedAt: AT,
+      finalizedAt: AT,
+      server: "s",
+      cancelRequested: false,
+      history: [],
+      progress: null,
     },
-    ...{ state: "succeeded", attemptedAt: AT, finalizedAt: AT, server: "s", cancelRequested: false, history: [] },
     output: null,
     ...fields,
   };

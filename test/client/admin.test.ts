@@ -7,7 +7,7 @@ import type { JobId, Store } from "../../engine/store.ts";
 import { hostileProxy, revokedProxy, rulesOf, throwingGetter, world } from "./support.ts";
 
 const mail = defineJob<{ to: string }>("mail", { queue: "mails" });
-const STATES = "scheduled, throttled, enqueued, processing, succeeded, failed, deleted";
+const STATES = "awaiting, scheduled, throttled, enqueued, processing, succeeded, failed, deleted";
 
 /** Claims the next job and ends it with an output, as a server does. */
 async function finish(
@@ -69,11 +69,58 @@ test("get shows a job with its JSON decoded, and null for one that is not there"
   assert.deepEqual(await client.get(id), {
     ...{ id, kind: "mail", queue: "mails", state: "succeeded", args: { to: "ana" }, priority: 0, attempt: 1 },
     ...{ maxAttempts: 10, timeout: null, createdAt: at, runAt: at, deadline: null, attemptedAt: at },
-    ...{ finalizedAt: at, title: "Mail", tags: ["x"], meta: { a: "b" }, limitKey: null, params: { step: { row: 5 } } },
-    ...{ output: { sent: true }, server: "s", cancelRequested: false, history: [] },
+    ...{
+      finalizedAt: at,
+      title: "Mail",
+      tags: ["x"],
+      meta: { a: "b" },
+      recurringId: null,
+      limitKey: null,
+      params: { step: { row: 5 } },
+    },
+    ...{ output: { sent: true }, server: "s", cancelRequested: false, history: [], progress: null },
+    ...{ parents: [], pendingParents: 0, children: [] },
   });
   assert.equal(await client.get(id + 1), null);
   assert.equal(await client.get(Number.MAX_SAFE_INTEGER), null);
+});
+
+test("console shows what was logged, by pages", async () => {
+  const { client, store, now } = await world();
+  const id = await client.enqueue(mail, { to: "ana" });
+  await finish(store, null);
+  await client.requeue(id);
+  const { jobs } = await store.claim({ server: "s", sequence: 1, queues: ["mails"], kinds: [], limit: 1 });
+  const [job] = jobs;
+  assert.ok(job);
+  assert.deepEqual(await client.console(id), []);
+  await store.writeConsole(job, { lines: Array.from({ length: 150 }, (_, n) => `line ${n}`), progress: 12.5 });
+  assert.equal((await client.get(id))?.progress, 12.5);
+  assert.equal((await client.list({ state: "processing" })).jobs[0]?.progress, 12.5);
+  const first = await client.console(id);
+  assert.equal(first.length, 100);
+  assert.deepEqual(first[0], { seq: first[0]?.seq, attempt: 1, at: new Date(now), text: "line 0" });
+  const after = first[99]?.seq ?? 0;
+  const texts = (await client.console(id, { after, limit: 2 })).map(({ text }) => text);
+  assert.deepEqual(texts, ["line 100", "line 101"]);
+  assert.deepEqual(await client.console(id + 1), []);
+});
+
+test("console refuses what is no id, no line and no length of a page", async () => {
+  const client = new Client(UNREACHED);
+  const rules = (...args: unknown[]): Promise<string[]> =>
+    rulesOf(() => Reflect.apply(client.console, client, args) as Promise<unknown>);
+  const idRule = `id must be an integer from 1 to ${Number.MAX_SAFE_INTEGER}`;
+  for (const id of [undefined, null, 0, 1.5, "1", Number.NaN]) assert.deepEqual(await rules(id), [idRule]);
+  assert.deepEqual(await rules(0, { after: -1, limit: 501, from: 1 }), [
+    "from is unknown (known are after, limit)",
+    idRule,
+    `after must be an integer from 0 to ${Number.MAX_SAFE_INTEGER}`,
+    "limit must be an integer from 1 to 500",
+  ]);
+  assert.deepEqual(await rules(1, { limit: 0 }), ["limit must be an integer from 1 to 500"]);
+  assert.deepEqual(await rules(1, null), ["options must be an object"]);
+  assert.deepEqual(await rules(1, throwingGetter("after")), ["after must be readable"]);
 });
 
 test("an output of null is null, and none is undefined", async () => {

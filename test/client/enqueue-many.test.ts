@@ -18,9 +18,9 @@ test("many jobs are added in order, all or none", async () => {
     mail.spec({ to: "b" }),
   ]);
   assert.deepEqual(inserted, [
-    { id: 1, state: "enqueued" },
-    { id: 2, state: "scheduled" },
-    { id: 3, state: "enqueued" },
+    { id: 1, state: "enqueued", duplicate: false, replaced: false },
+    { id: 2, state: "scheduled", duplicate: false, replaced: false },
+    { id: 3, state: "enqueued", duplicate: false, replaced: false },
   ]);
   assert.deepEqual(
     [(await record(1)).args, (await record(2)).kind, (await record(3)).args],

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { Store } from "../../engine/store.ts";
+import { recurringOf } from "./recurring.ts";
 import { type Group, insertOne, newJob, outcome, register, running, subscribe } from "./support.ts";
 
 export const closeCases: Group = {
@@ -17,6 +18,7 @@ export const closeCases: Group = {
       claim: () => store.claim({ server: "s1", sequence: 1, queues: ["default"], kinds: [], limit: 1 }),
       finish: () => store.finish("s1", [outcome(job, "succeeded")]),
       setParams: () => store.setParams(job, {}),
+      writeConsole: () => store.writeConsole(job, { lines: [], progress: null }),
       register: () => store.register({ ...info, id: "s2", deadAfter: 60_000 }),
       heartbeat: () => store.heartbeat({ server: "s1", running: 0 }),
       unregister: () => store.unregister("s1"),
@@ -25,11 +27,20 @@ export const closeCases: Group = {
       orphans: () => store.orphans(1),
       sweep: () => store.sweep(1),
       prune: () => store.prune({ ...retention, servers: 1, stats: 1, limit: 1 }),
+      putRecurring: () => store.putRecurring(recurringOf()),
+      removeRecurring: () => store.removeRecurring("a"),
+      recurring: () => store.recurring(),
+      recurringJob: () => store.recurringJob("a"),
+      dueRecurring: () => store.dueRecurring(1),
+      fireRecurring: () =>
+        store.fireRecurring({ id: "a", version: 1, nextRunAt: null, lastRunAt: null, jobs: [newJob()] }),
       delete: () => store.delete({ ids: [job.id] }),
       requeue: () => store.requeue({ ids: [job.id] }),
       pauseQueue: () => store.pauseQueue("a"),
       resumeQueue: () => store.resumeQueue("a"),
       job: () => store.job(job.id),
+      consoleLines: () => store.consoleLines({ id: job.id }),
+      outputs: () => store.outputs([1]),
       jobs: () => store.jobs({ state: "enqueued" }),
       counts: () => store.counts(),
       limits: () => store.limits({}),

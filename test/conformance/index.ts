@@ -11,13 +11,17 @@
  */
 import { describe, test } from "node:test";
 import { adminCases } from "./admin.ts";
+import { cascadesCases } from "./cascades.ts";
 import { claimCases } from "./claim.ts";
 import { closeCases } from "./close.ts";
+import { consoleCases } from "./console.ts";
 import { coordinateCases } from "./coordinate.ts";
+import { dependenciesCases } from "./dependencies.ts";
 import { finishCases } from "./finish.ts";
 import { finishInputCases } from "./finish-input.ts";
 import { insertCases } from "./insert.ts";
 import { inspectCases } from "./inspect.ts";
+import { limitedTiesCases } from "./limited-ties.ts";
 import { limitsCases } from "./limits.ts";
 import { maintainCases } from "./maintain.ts";
 import { notifyCases } from "./notify.ts";
@@ -25,8 +29,10 @@ import { orphansCases } from "./orphans.ts";
 import { paramsCases } from "./params.ts";
 import { promoteCases } from "./promote.ts";
 import { ratesCases } from "./rates.ts";
+import { recurringCases } from "./recurring.ts";
 import { statisticsCases } from "./statistics.ts";
 import type { Group, Harness } from "./support.ts";
+import { uniqueCases } from "./unique.ts";
 
 export type { Harness } from "./support.ts";
 
@@ -37,15 +43,21 @@ const GROUPS: Readonly<Record<string, Group>> = {
   finish: finishCases,
   "finish input": finishInputCases,
   params: paramsCases,
+  console: consoleCases,
   coordinate: coordinateCases,
   orphans: orphansCases,
+  recurring: recurringCases,
   maintain: maintainCases,
   admin: adminCases,
   inspect: inspectCases,
   statistics: statisticsCases,
   limits: limitsCases,
+  limitedTies: limitedTiesCases,
   rates: ratesCases,
   notify: notifyCases,
+  unique: uniqueCases,
+  dependencies: dependenciesCases,
+  cascades: cascadesCases,
   close: closeCases,
 };
 

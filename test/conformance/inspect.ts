@@ -163,6 +163,8 @@ export const inspectCases: Group = {
       store,
       priorities.map((hours) => newJob({ runAt: new Date(now + DAY + hours * HOUR) })),
     );
+    const parent = at((await store.jobs({ state: "processing" })).jobs, 0).id;
+    await insertMany(store, newJobs(25, { parents: [{ id: parent, on: ["succeeded"] }] }));
     for (const state of ALL_STATES) {
       const whole = await store.jobs({ state, limit: 500 });
       assert.equal(whole.next, null, "all on one page");

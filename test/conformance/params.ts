@@ -1,6 +1,6 @@
 /** Checkpoints of running jobs. The reference keeps them in a job's meta and calls the verb SetMeta. */
 import assert from "node:assert/strict";
-import { JSON_MAX_BYTES } from "../../engine/rules/limits.ts";
+import { JSON_MAX_BYTES, PARAM_KEY_MAX_BYTES } from "../../engine/rules/limits.ts";
 import type { JobRef, JsonText } from "../../engine/store.ts";
 import { HOSTILE_JSON, HOSTILE_TEXTS } from "./hostile.ts";
 import { claimOne, end, type Group, HOUR, insertOne, record, refused, register, running, snapshot } from "./support.ts";
@@ -81,7 +81,11 @@ export const paramsCases: Group = {
     const largest = JSON.stringify("é".repeat((JSON_MAX_BYTES - 2) / 2));
     await store.setParams(job, { small: "1" });
     await refused(store.setParams(job, { large: `${largest} ` }));
+    const longest = "é".repeat(PARAM_KEY_MAX_BYTES / 2);
+    await refused(store.setParams(job, { other: "1", [`${longest}x`]: "1" }));
     assert.deepEqual((await record(store, job.id)).params, { small: "1" });
+    await store.setParams(job, { [longest]: "1" });
+    assert.deepEqual((await record(store, job.id)).params, { small: "1", [longest]: "1" });
   },
 
   async Hostile({ store }) {

@@ -25,6 +25,7 @@ import {
 export const statisticsCases: Group = {
   async Counts({ store }) {
     const none = {
+      awaiting: 0,
       scheduled: 0,
       throttled: 0,
       enqueued: 0,
@@ -41,6 +42,7 @@ export const statisticsCases: Group = {
     await end(store, await running(store), "scheduled", { delay: HOUR, reason: "retry" });
     await end(store, await running(store), "scheduled", { delay: HOUR, refund: true, reason: "snoozed" });
     const expected = {
+      awaiting: 2,
       scheduled: 4,
       throttled: 2,
       enqueued: 2,
@@ -180,19 +182,21 @@ export const statisticsCases: Group = {
     await oneOfEach(store, { queue: "jobs" });
     await ended(store, "failed", { queue: "failed" });
     await ended(store, "succeeded", { queue: "archived" });
-    await insertOne(store, { queue: "scheduled", delay: 9 * HOUR });
+    const scheduled = await insertOne(store, { queue: "scheduled", delay: 9 * HOUR });
+    await insertOne(store, { queue: "awaiting", parents: [{ id: scheduled, on: ["succeeded"] }] });
     await store.pauseQueue("paused");
     await advance(HOUR);
     await insertOne(store, { queue: "jobs", priority: 9 });
     await store.orphans(1);
     await advance(HOUR);
     const queues = await store.queues();
-    const zero = { paused: false, scheduled: 0, throttled: 0, enqueued: 0, processing: 0, failed: 0 };
+    const zero = { paused: false, awaiting: 0, scheduled: 0, throttled: 0, enqueued: 0, processing: 0, failed: 0 };
     assert.deepEqual(
       queues.map(({ latency: _latency, ...queue }) => queue),
       [
+        { ...zero, name: "awaiting", awaiting: 1 },
         { ...zero, name: "failed", failed: 1 },
-        { ...zero, name: "jobs", scheduled: 1, throttled: 1, enqueued: 2, processing: 1, failed: 1 },
+        { ...zero, name: "jobs", awaiting: 1, scheduled: 1, throttled: 1, enqueued: 2, processing: 1, failed: 1 },
         { ...zero, name: "paused", paused: true },
         { ...zero, name: "scheduled", scheduled: 1 },
         { ...zero, name: "served" },

@@ -41,6 +41,7 @@ export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
 export const ALL_STATES = [
+  "awaiting",
   "scheduled",
   "throttled",
   "enqueued",
@@ -64,6 +65,9 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     title: null,
     tags: [],
     meta: {},
+    recurringId: null,
+    unique: null,
+    parents: [],
     limit: null,
     ...fields,
   };
@@ -157,7 +161,10 @@ export async function ended(
 
 let keys = 0;
 
-/** One new job in each state, scheduled an hour ahead, throttled until the running one ends. Needs server `s1`. */
+/**
+ * One new job in each state, scheduled an hour ahead, throttled until the running one ends, awaiting that one. Needs server
+ * `s1`.
+ */
 export async function oneOfEach(store: Store, fields: Partial<NewJob> = {}): Promise<Record<JobState, JobId>> {
   keys += 1;
   const limit: Limit = { key: `key ${keys}`, max: 1, rate: 0, per: 0, burst: 0 };
@@ -168,7 +175,8 @@ export async function oneOfEach(store: Store, fields: Partial<NewJob> = {}): Pro
   const scheduled = await insertOne(store, { ...fields, delay: HOUR });
   const enqueued = await insertOne(store, fields);
   const throttled = await insertOne(store, { ...fields, limit });
-  return { scheduled, throttled, enqueued, processing, succeeded, failed, deleted };
+  const awaiting = await insertOne(store, { ...fields, parents: [{ id: processing, on: ["succeeded"] }] });
+  return { awaiting, scheduled, throttled, enqueued, processing, succeeded, failed, deleted };
 }
 
 export async function record(store: Store, id: JobId): Promise<JobRecord> {

@@ -1,4 +1,4 @@
-/** README.md shows a program: this runs it as it stands there. */
+/** README.md shows programs: this runs them as they stand there. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -36,4 +36,23 @@ test("the program in README.md runs its jobs and drains at SIGTERM", async () =>
 
   assert.deepEqual({ code, signal, stderr }, { code: 0, signal: null, stderr: "" });
   assert.equal(stdout, "mail to ada@example.com, attempt 1 of 12\nmail to grace@example.com, attempt 1 of 12\n");
+});
+
+test("the tests in README.md pass", async () => {
+  const readme = await readFile(join(ROOT, "README.md"), "utf8");
+  const [, program] =
+    /^## Testing your jobs$.*?^```ts\n(.*?)^```$/ms.exec(readme) ?? assert.fail("README.md shows no tests");
+  assert.ok(program);
+  await writeFile(join(dir, "jobs.test.ts"), program);
+  const args = ["--conditions=kiln-source", "jobs.test.ts"];
+  // Not as a test file of this run, but by itself.
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const child = spawn(process.execPath, args, { cwd: dir, timeout: 20_000, env });
+  let stdout = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    stdout += chunk;
+  });
+  const code = await new Promise((resolve) => child.on("close", resolve));
+  assert.equal(code, 0, stdout);
+  assert.match(stdout, /^(ℹ|#) pass 2$/m);
 });

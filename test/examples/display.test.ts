@@ -6,6 +6,7 @@ import { makeDisplay, PlainDisplay, Rate, renderTable, type View } from "../../e
 const VIEW: View = {
   ...{ rows: 2_000, read: 1_500, stored: 980, refused: 20, oldest: 1_234, drained: false, stopping: false },
   jobs: {
+    awaiting: 0,
     scheduled: 3,
     throttled: 0,
     enqueued: 480,

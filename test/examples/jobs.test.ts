@@ -89,6 +89,19 @@ test("a step that was enqueued before the process was killed is enqueued again, 
   );
 });
 
+test("the reading of a file says how far it is", async (t) => {
+  const { database, file } = await prepare(t, customers(250));
+  const id = await database.client.enqueue(importFile, { importId: file.id });
+  await drain(database);
+  assert.equal((await database.client.get(id))?.progress, 100);
+  const texts = (await database.client.console(id)).map(({ text }) => text);
+  assert.deepEqual(texts, [
+    "enqueued rows 1 to 100 of 250",
+    "enqueued rows 101 to 200 of 250",
+    "enqueued rows 201 to 250 of 250",
+  ]);
+});
+
 test("text of the file that is shown can't control the terminal", async (t) => {
   const started = await prepare(t, `${customers(1)}C-000009,Ada,\u001b[2J\u0007\u202e@x,GB,2024-01-01,1\n`);
   await started.database.client.enqueue(importFile, { importId: started.file.id });

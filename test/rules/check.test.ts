@@ -12,6 +12,8 @@ import {
   type JobState,
   type Limit,
   type NewJob,
+  PARENT_STATES,
+  type UniqueKey,
 } from "../../engine/store.ts";
 
 const letters = "abcdefghijklmnopqrstuvwxyz";
@@ -33,6 +35,12 @@ const goodLimit = fc.record({
   burst: fc.integer({ min: 1, max: 1_000 }),
 });
 
+const uniqueKey: fc.Arbitrary<UniqueKey> = fc.record({
+  key: fc.string({ unit: fc.constantFrom(..."0123456789abcdef"), minLength: 32, maxLength: 32 }),
+  window: fc.option(fc.double({ min: 0, minExcluded: true, max: LONGEST_DURATION, noNaN: true }), { nil: null }),
+  onConflict: fc.constantFrom("keep", "replace", "debounce"),
+});
+
 const goodJob: fc.Arbitrary<NewJob> = fc.record({
   kind,
   queue,
@@ -46,6 +54,9 @@ const goodJob: fc.Arbitrary<NewJob> = fc.record({
   title: fc.option(text, { nil: null }),
   tags: fc.array(text),
   meta: fc.dictionary(text, text),
+  recurringId: fc.constantFrom(null, "a", "Nightly_report.eu:1-2", "..."),
+  unique: fc.option(uniqueKey, { nil: null }),
+  parents: fc.array(fc.record({ id: fc.integer({ min: 1 }), on: fc.subarray([...PARENT_STATES], { minLength: 1 }) })),
   limit: fc.option(goodLimit, { nil: null }),
 });
 
@@ -59,6 +70,9 @@ const badDate = fc.constantFrom(
 );
 const badText = fc.constantFrom("\u0000", "a\u0000b", "\ud800", "\udc00\ud800", 1 as unknown as string);
 const tooLong = `"${"a".repeat(JSON_MAX_BYTES - 1)}"`;
+
+const goodKey: UniqueKey = { key: "0".repeat(32), window: null, onConflict: "keep" };
+const badKey = fc.constantFrom("", "0".repeat(31), "0".repeat(33), "A".repeat(32), `${"0".repeat(32)}\n`, 1 as never);
 
 /** A value that each field must refuse. */
 const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
@@ -89,6 +103,19 @@ const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
   meta: fc.oneof(
     badText.map((value) => ({ good: value })),
     badText.filter((key) => typeof key === "string").map((key) => ({ [key]: "good" })),
+  ),
+  recurringId: fc.constantFrom("", ".", "..", "a b", "é", "a".repeat(201), 1 as unknown as string),
+  unique: fc.oneof(
+    badKey.map((key) => ({ ...goodKey, key })),
+    fc.constantFrom(0, -1, nan, LONGEST_DURATION + 1, "1" as never).map((window) => ({ ...goodKey, window })),
+    fc.constantFrom("", "Keep", undefined, null).map((onConflict) => ({ ...goodKey, onConflict: onConflict as never })),
+    fc.constantFrom({}, undefined, 1, "unique").map((value) => value as unknown as UniqueKey),
+  ),
+  parents: fc.oneof(
+    fc.constantFrom(0, -1, 1.5, nan, "1", null, 2 ** 53).map((id) => [{ id: id as number, on: ["failed"] as const }]),
+    fc.constantFrom(-1, 5, 0.5, nan, "0", null).map((index) => [{ index: index as number, on: ["failed"] as const }]),
+    fc.constantFrom([], ["processing"], ["failed", "x"], undefined, "failed").map((on) => [{ id: 1, on: on as never }]),
+    fc.constantFrom(undefined, null, 1, [null], [{}], ["a"]).map((value) => value as unknown as NewJob["parents"]),
   ),
 };
 
@@ -130,9 +157,9 @@ test("every bad field is named with its position, all at once and nothing else",
     fc.property(fc.array(spoiled, { maxLength: 5 }), (jobs) => {
       const expected = jobs.flatMap(({ chosen }, index) => chosen.map((field) => `jobs[${index}].${field}`));
       const named = problemsOf(() => checkNewJobs(jobs.map(({ job }) => job)));
-      // A limit's problem names its field within the limit.
-      const found = named.map((field) => field.replace(/\.limit\.\w+$/, ".limit"));
-      assert.deepEqual([...new Set(found)].sort(), expected.sort());
+      // A problem of these names its field within them.
+      const fields = named.map((field) => field.replace(/(unique|parents|limit)[.[].*/, "$1"));
+      assert.deepEqual([...new Set(fields)].sort(), expected.sort());
     }),
   );
 });

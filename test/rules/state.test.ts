@@ -63,7 +63,7 @@ test("a requeued job always has an attempt left", () => {
 
 test("each state but processing and those of ready jobs can be requeued, each live one deleted", () => {
   assert.deepEqual([...REQUEUEABLE].sort(), ["deleted", "failed", "scheduled", "succeeded"]);
-  assert.deepEqual([...DELETABLE].sort(), ["enqueued", "failed", "scheduled", "throttled"]);
+  assert.deepEqual([...DELETABLE].sort(), ["awaiting", "enqueued", "failed", "scheduled", "throttled"]);
   for (const state of JOB_STATES) {
     assert.equal(filterAllows({ ids: [1] }, state), true);
     for (const other of JOB_STATES) assert.equal(filterAllows({ ids: [1], state: other }, state), state === other);

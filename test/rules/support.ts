@@ -11,7 +11,8 @@ const CREATED = Date.UTC(2026, 0, 1);
 export function claimed({ age = 0, ...fields }: Partial<ClaimedJob> & { age?: number } = {}): ClaimedJob {
   return {
     ...{ id: 7, claim: 3, kind: "task", queue: "default", args: "{}", priority: 0, attempt: 1, maxAttempts: 5 },
-    ...{ timeout: null, deadline: null, title: null, tags: [], meta: {}, params: {}, limitKey: null, limited: false },
+    ...{ timeout: null, deadline: null, title: null, tags: [], meta: {}, recurringId: null, params: {}, parents: [] },
+    ...{ limitKey: null, limited: false },
     ...{ createdAt: new Date(CREATED), runAt: new Date(CREATED), attemptedAt: new Date(CREATED + age) },
     ...fields,
   };

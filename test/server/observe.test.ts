@@ -68,6 +68,24 @@ test("an event says where a job really went: a cancelled retry is a deletion", a
   assert.deepEqual(moves(events), ["enqueued > processing (null)", "processing > deleted (cancelled)"]);
 });
 
+test("so is a failure that comes before the handler has heard of it", async () => {
+  const world = await World.make();
+  const process = world.start([
+    task.handler(async (job, { client }) => {
+      await client.delete(job.id);
+      throw new Error("on its own account");
+    }),
+  ]);
+  const events: ServerEvent[] = [];
+  const collected = collect(process.server.events(), events);
+  const id = await world.client.enqueue(task, { n: 1 });
+  const { history } = await world.reach(id, "deleted", SECOND);
+  assert.equal(history.at(-1)?.reason, "cancelled");
+  await process.stop();
+  await collected;
+  assert.deepEqual(moves(events), ["enqueued > processing (null)", "processing > deleted (cancelled)"]);
+});
+
 test("the leader's rescues are events of the leader", async () => {
   const world = await World.make();
   const leader = world.start([defineJob("other").handler(() => {})]);

@@ -96,10 +96,15 @@ export class World {
     return new World(time, await MemoryStore.open({ runtime: time.runtime({ buggify }) }));
   }
 
-  /** `buggify`: lines of defence of the server that are taken away. */
-  start(handlers: readonly Handler[], config: Partial<ServerConfig> = {}, buggify: readonly string[] = []): Process {
+  /** `buggify`: lines of defence of the server that are taken away; `store`: this world's, as the server sees it. */
+  start(
+    handlers: readonly Handler[],
+    config: Partial<ServerConfig> = {},
+    buggify: readonly string[] = [],
+    store: Store = this.store,
+  ): Process {
     const runtime = this.time.runtime({ buggify });
-    const link = new Link(this.store, runtime);
+    const link = new Link(store, runtime);
     const logs: string[] = [];
     const line = (message: string, fields?: object): number => logs.push(`${message} ${JSON.stringify(fields)}`);
     const logger: Logger = { debug: line, info: line, warn: line, error: line };

@@ -35,6 +35,7 @@ describe("memory store, beyond the contract", () => {
     await end(store, first, "enqueued");
     await claimOne(store, { queues: [first.queue] });
     await store.setParams(first, { a: "1" });
+    await store.writeConsole(first, { lines: ["a"], progress: null });
     assert.deepEqual(await finish(store, first, "succeeded"), { status: "applied", state: "succeeded" });
     assert.deepEqual(await finish(store, first, "failed"), { status: "stale" }, "only a running job can end");
     await store.close();

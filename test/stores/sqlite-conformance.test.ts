@@ -4,7 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
-import { JOB_STATES, type JobFilter, type JobRef, OUTCOME_STATES, type Store } from "../../engine/store.ts";
+import {
+  JOB_STATES,
+  type JobFilter,
+  type JobRef,
+  OUTCOME_STATES,
+  PARENT_STATES,
+  type Store,
+} from "../../engine/store.ts";
 import { MemoryStore } from "../../engine/stores/memory/index.ts";
 import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 import { VirtualTime } from "../../engine/testing/virtual-time.ts";
@@ -51,6 +58,24 @@ const limit = fc.oneof(
     }),
   },
 );
+const unique = fc.option(
+  fc.record({
+    key: fc.constantFrom("a", "b").map((digit) => digit.repeat(32)),
+    window: fc.constantFrom(null, 500, 60_000),
+    onConflict: fc.constantFrom("keep", "replace", "debounce"),
+  }),
+  { nil: null },
+);
+const on = fc.subarray([...PARENT_STATES], { minLength: 1 });
+const parent = fc.oneof(
+  { arbitrary: fc.record({ id: fc.integer({ min: 1, max: 9 }), on }), weight: 3 },
+  { arbitrary: fc.record({ index: fc.nat(1), on }), weight: 1 },
+);
+/** Not too often: a parent that does not exist refuses the whole call. */
+const parents = fc.oneof(
+  { arbitrary: fc.constant([]), weight: 3 },
+  { arbitrary: fc.array(parent, { minLength: 1, maxLength: 2 }), weight: 1 },
+);
 const index = fc.nat(5);
 const filter: fc.Arbitrary<JobFilter> = fc
   .record({
@@ -76,7 +101,9 @@ const COMMON = 3;
 const steps: fc.Arbitrary<Step>[] = [
   step(
     "insert",
-    fc.array(fc.record({ queue, kind, delay, limit, priority: fc.integer({ min: -1, max: 1 }) }), { maxLength: 3 }),
+    fc.array(fc.record({ queue, kind, delay, limit, priority: fc.integer({ min: -1, max: 1 }), unique, parents }), {
+      maxLength: 3,
+    }),
     (jobs) => (store) => store.insert(jobs.map((job) => newJob({ ...job, maxAttempts: 2, tags: [job.kind] }))),
   ),
   step(
@@ -116,6 +143,16 @@ const steps: fc.Arbitrary<Step>[] = [
   step("setParams", index, (at) => async (store, claimed) => {
     const ref = claimed.at(-1 - at);
     if (ref) await store.setParams(ref, { [`k${at % 3}`]: `${at}` });
+  }),
+  step("writeConsole", fc.record({ index, lines: fc.nat(3), progress: fc.constantFrom(null, 0, 50) }), (entry) => {
+    const lines = Array.from({ length: entry.lines }, (_, n) => `line ${n}`);
+    return async (store, claimed) => {
+      const ref = claimed.at(-1 - entry.index);
+      if (ref) await store.writeConsole(ref, { lines, progress: entry.progress });
+    };
+  }),
+  step("consoleLines", fc.record({ id: fc.integer({ min: 1, max: 30 }), after: fc.nat(3) }), (query) => (store) => {
+    return store.consoleLines(query);
   }),
   step(
     "register",

@@ -182,16 +182,13 @@ test("processes that open a new file at the same moment all succeed", async (t) 
 function assertMigratedOnce(t: TestContext, path: string): void {
   const db = new DatabaseSync(path);
   t.after(() => db.close());
+  const rows = db.prepare("SELECT number, name FROM kiln_migrations ORDER BY rowid").all();
+  assert.deepEqual({ ...rows[0] }, { number: 1, name: "spine" });
   assert.deepEqual(
-    db
-      .prepare("SELECT number, name FROM kiln_migrations")
-      .all()
-      .map((row) => ({ ...row })),
-    [
-      { number: 1, name: "spine" },
-      { number: 2, name: "limits" },
-    ],
+    rows.map(({ number }) => number),
+    rows.map((_, index) => index + 1),
   );
+  assert.equal(new Set(rows.map(({ name }) => name)).size, rows.length);
 }
 
 test("a database in memory belongs to one store and ends with it", async (t) => {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { systemRuntime } from "../../engine/runtime.ts";
 import type { StoreEvent } from "../../engine/store.ts";
 import { VirtualTime } from "../../engine/testing/virtual-time.ts";
+import { recurringOf } from "../conformance/recurring.ts";
 import { HOUR, insertOne, newJob, outcome, register, running } from "../conformance/support.ts";
 import { clock } from "./sqlite-child.ts";
 import { fileFor, OtherProcess, openStore, until } from "./sqlite-support.ts";
@@ -30,6 +31,16 @@ test("a store hears what other stores on its file do", async (t) => {
   await heard(ready);
   await other.requeue({ ids: [delayed] });
   await heard(ready);
+  const unique = { key: "a".repeat(32), window: null, onConflict: "replace" } as const;
+  const holder = await insertOne(other, { delay: HOUR, unique });
+  await heard(ready);
+  assert.equal(await insertOne(other, { unique }), holder);
+  await heard(ready);
+  const parent = await running(other, { queue: "parent" });
+  await insertOne(other, { parents: [{ id: parent.id, on: ["succeeded"] }] });
+  await heard(ready);
+  await other.finish("s1", [outcome(parent, "succeeded")]);
+  await heard(ready);
   await other.pauseQueue("mail");
   await heard({ type: "queue", queue: "mail" });
   await other.resumeQueue("mail");
@@ -38,6 +49,10 @@ test("a store hears what other stores on its file do", async (t) => {
   await heard({ type: "cancel", id: job.id });
   await other.finish("s1", [outcome(await running(other), "scheduled", { delay: 5, reason: "retry" })]);
   await heard(ready);
+
+  await other.putRecurring(recurringOf());
+  await until(() => events.length > 0, "a recurring job was set");
+  assert.deepEqual(events.splice(0), [{ type: "recurring" }], "which makes nothing ready");
 
   // What makes nothing ready wakes nobody up.
   await other.heartbeat({ server: "s1", running: 1 });

@@ -268,3 +268,59 @@ test("time never goes back, also when two callers let it pass at once", async ()
   await Promise.all([time.advance(100), time.advance(5)]);
   assert.equal(time.now, before + 100);
 });
+
+describe("a hold", () => {
+  test("lets no time pass until it is released, each for itself", async () => {
+    const time = new VirtualTime();
+    const runtime = time.runtime();
+    const fired: number[] = [];
+    runtime.timer(5, () => fired.push(time.elapsed));
+    const first = time.hold();
+    const second = time.hold();
+    const advanced = time.advance(10);
+    for (let turns = 0; turns < 20; turns++) await systemRuntime.turn();
+    first();
+    first();
+    for (let turns = 0; turns < 20; turns++) await systemRuntime.turn();
+    assert.deepEqual([fired, time.elapsed], [[], 0]);
+    second();
+    await advanced;
+    assert.deepEqual([fired, time.elapsed], [[5], 10]);
+    first();
+    await time.advance(1);
+    assert.equal(time.elapsed, 11);
+  });
+
+  test("may be taken again by what its release lets run", async () => {
+    const time = new VirtualTime();
+    const runtime = time.runtime();
+    const steps: string[] = [];
+    runtime.timer(1, async () => {
+      for (let n = 0; n < 3; n++) {
+        const release = time.hold();
+        for (let turns = 0; turns < 5; turns++) await systemRuntime.turn();
+        steps.push(`held at ${time.elapsed}`);
+        release();
+        await null;
+      }
+    });
+    runtime.timer(2, () => steps.push(`timer at ${time.elapsed}`));
+    await Promise.all([time.advance(2), time.advance(2)]);
+    assert.deepEqual(steps, ["held at 1", "held at 1", "held at 1", "timer at 2"]);
+  });
+});
+
+test("a clock may start at an instant of one's own", async () => {
+  const time = new VirtualTime({ start: 5 });
+  const runtime = time.runtime();
+  await time.advance(3);
+  assert.deepEqual([time.now, time.elapsed, runtime.now(), runtime.monotonic()], [8, 3, 8, 3]);
+});
+
+test("reaches says whether it came to it", async () => {
+  const time = new VirtualTime();
+  time.runtime().timer(5, () => {});
+  assert.equal(await time.reaches(() => time.elapsed === 5, 10), true);
+  assert.equal(await time.reaches(() => false, 10), false);
+  assert.equal(time.elapsed, 15);
+});

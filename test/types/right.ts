@@ -1,18 +1,21 @@
 /** Programs that must compile. `tsc -p .` checks them; the wrong ones are in `wrong/`. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { z } from "zod";
-import type { Client, EnqueueInterceptor, JobView } from "../../engine/client.ts";
+import type { Client, EnqueueInterceptor, JobView, RecurringView } from "../../engine/client.ts";
+import { Flow } from "../../engine/flow.ts";
 import {
   defineJob,
   type Handler,
   type HandlerInterceptor,
   type JobDefinition,
   type JobSpec,
+  type RecurringSpec,
 } from "../../engine/job.ts";
 import type { Decoded } from "../../engine/json.ts";
 import type { Logger } from "../../engine/logger.ts";
 import { type Backoff, constant, delays, exponential, snooze } from "../../engine/retry.ts";
-import type { InsertedJob, JobId } from "../../engine/store.ts";
+import type { ConsoleLine, InsertedJob, JobId } from "../../engine/store.ts";
+import { assertEnqueued, assertNotEnqueued, runJob, TestServer } from "../../engine/testing/index.ts";
 
 /** Compiles only if both types are the same. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
@@ -75,7 +78,31 @@ handlers.push(counted.handler(({ args }) => args.id));
 
 // Without args.
 const cleanup = defineJob("cleanup");
-handlers.push(cleanup.handler(({ attempt }) => attempt));
+handlers.push(
+  cleanup.handler((job) => {
+    same<ReturnType<typeof job.log>, void>(true);
+    job.log("begun");
+    job.progress(5);
+  }),
+);
+
+export async function recur(): Promise<void> {
+  await client.setRecurring(
+    "a",
+    order,
+    { id: 7, at: "x" },
+    { cron: "0 3 * * *", timeZone: "Europe/London", tags: ["a"] },
+  );
+  const specs: RecurringSpec[] = [
+    cleanup.recurring("b", {}, { cron: "@every 90s", misfire: "skip", overlap: false }),
+    order.recurring("c", { id: 7, at: "x" }, { cron: "@daily" }),
+  ];
+  await client.syncRecurring("app", specs);
+  const [view] = await client.recurring();
+  same<typeof view, RecurringView | undefined>(true);
+  const id = await client.triggerRecurring("a");
+  same<typeof id, JobId>(true);
+}
 
 export async function enqueue(): Promise<void> {
   const id = await client.enqueue(order, { id: 7, at: "2026-01-01" });
@@ -90,6 +117,11 @@ export async function enqueue(): Promise<void> {
     order.spec({ id: 7, at: "x" }),
     cleanup.spec({}, { timeout: false, deadline: new Date(0) }),
   ];
+  const flow = new Flow();
+  const first = flow.add(order.spec({ id: 7, at: "x" }, { after: 5, unique: true }));
+  same<typeof first, number>(true);
+  flow.add(cleanup.spec({}, { needs: [first], afterFinished: [1, 2] }));
+  await client.enqueueMany(flow.specs);
   const inserted = await client.enqueueMany(specs);
   same<typeof inserted, InsertedJob[]>(true);
 }
@@ -103,6 +135,9 @@ export async function look(): Promise<void> {
   await client.delete(1);
   await client.delete([1, 2]);
   await client.requeue({ state: "failed", kind: "order" });
+  same<JobView["progress"], number | null>(true);
+  const lines = await client.console(1, { after: 5, limit: 500 });
+  same<(typeof lines)[number], ConsoleLine>(true);
   await client.series({ from: new Date(0), to: new Date(1), step: "1h" });
 }
 
@@ -127,3 +162,17 @@ export const backoffs: Backoff[] = [
 export const around: HandlerInterceptor = async (job, _context, next) => (job.kind === "order" ? next() : undefined);
 export const aroundInsert: EnqueueInterceptor = (jobs, next) => next(jobs.map((job) => ({ ...job, queue: "other" })));
 export const logger: Logger = console;
+
+// The testing kit.
+export async function tested(): Promise<void> {
+  const reportJob = defineJob<{ from: Date }, { bytes: number; at: Date }>("tested");
+  const handler = reportJob.handler(({ args }) => ({ bytes: args.from.length, at: new Date(0) }));
+  const { output, error } = await runJob(handler, { from: new Date(0) }, { attempt: 2, tags: ["a"] });
+  same<typeof output, { bytes: number; at: string } | undefined>(true);
+  same<typeof error, unknown>(true);
+  const job = await assertEnqueued(client, reportJob, { from: new Date(0) });
+  same<typeof job.args, { from: string }>(true);
+  await assertNotEnqueued(client, reportJob, ({ args }) => args.from === "");
+  const jobs = await new TestServer({ handlers: [handler] }).drain({ limit: "1h" });
+  same<(typeof jobs)[number]["attempts"][number]["error"], string | null>(true);
+}

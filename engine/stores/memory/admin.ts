@@ -4,6 +4,8 @@ import { appendHistory, historyEntry } from "../../rules/history.ts";
 import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts, waitingState } from "../../rules/state.ts";
 import type { HistoryEntry, JobFilter, JobState } from "../../store.ts";
 import { change, type Data, type Row, tally } from "./data.ts";
+import { closeLinks, endedOf, settleChildren } from "./dependencies.ts";
+import { releaseKey, retakeKey } from "./unique.ts";
 
 /** Named `deleteJobs` because `delete` is a word of the language. */
 export function deleteJobs(data: Data, filter: JobFilter): number {
@@ -11,10 +13,13 @@ export function deleteJobs(data: Data, filter: JobFilter): number {
   const ended = matching(data, filter, DELETABLE);
   const running = matching(data, filter, ["processing"]).filter((row) => !row.cancelRequested);
   for (const row of ended) {
+    closeLinks(data, row);
     const history = historyWith(row, "deleted", row.attempt, "deleted", now);
     change(data, row, { state: "deleted", finalizedAt: now, history });
+    releaseKey(data, row);
     tally(data, "deleted", now);
   }
+  data.wake.emitReady(settleChildren(data, endedOf(ended), now), now);
   for (const row of running) {
     row.cancelRequested = true;
     data.wake.emit({ type: "cancel", id: row.id });
@@ -24,7 +29,7 @@ export function deleteJobs(data: Data, filter: JobFilter): number {
 
 export function requeue(data: Data, filter: JobFilter): number {
   const now = data.runtime.now();
-  const rows = matching(data, filter, REQUEUEABLE);
+  const rows = matching(data, filter, REQUEUEABLE).filter((row) => retakeKey(data, row, now));
   for (const row of rows) {
     change(data, row, {
       ...requeuedAttempts(row.state, row.attempt, row.maxAttempts),

@@ -6,6 +6,7 @@ import type { Runtime } from "../../runtime.ts";
 import {
   ARCHIVED_STATES,
   type ArchivedState,
+  type ConsoleLine,
   type HistoryEntry,
   JOB_STATES,
   type JobFields,
@@ -13,8 +14,10 @@ import {
   type JobState,
   type JsonText,
   type Limit,
+  type RecurringRecord,
   type ServerInfo,
 } from "../../store.ts";
+import type { LinkRow } from "./dependencies.ts";
 import { Heap, type Placed } from "./heap.ts";
 import {
   countActive,
@@ -26,6 +29,7 @@ import {
   throttle,
   unthrottle,
 } from "./limits.ts";
+import type { KeyRow } from "./unique.ts";
 import type { Wake } from "./wake.ts";
 
 /**
@@ -36,14 +40,20 @@ export interface Row extends Placed {
   readonly id: JobId;
   readonly kind: string;
   readonly queue: string;
-  readonly args: JsonText;
-  readonly priority: number;
   readonly timeout: number | null;
   readonly deadline: number | null;
   readonly createdAt: number;
-  readonly title: string | null;
-  readonly tags: readonly string[];
-  readonly meta: Readonly<Record<string, string>>;
+  readonly recurringId: string | null;
+  /** That it releases when it ends. */
+  readonly uniqueKey: string | null;
+  /** Frozen. */
+  readonly parents: readonly JobId[];
+  pendingParents: number;
+  args: JsonText;
+  priority: number;
+  title: string | null;
+  tags: readonly string[];
+  meta: Readonly<Record<string, string>>;
   readonly limit: Limit | null;
   /** Where it waits while it is throttled. */
   lane: LimitLane | null;
@@ -61,6 +71,9 @@ export interface Row extends Placed {
   params: Readonly<Record<string, JsonText>>;
   history: readonly HistoryEntry[];
   output: JsonText | null;
+  progress: number | null;
+  /** Null until something is logged. */
+  console: ConsoleLine[] | null;
 }
 
 /** The waiting jobs of one kind in one queue. */
@@ -102,6 +115,13 @@ export interface Data {
   readonly servers: Map<string, ServerRow>;
   readonly leases: Map<string, LeaseRow>;
   readonly paused: Set<string>;
+  /** Recurring jobs by id. */
+  readonly recurring: Map<string, RecurringRecord>;
+  lastVersion: number;
+  /** Unique keys, with the jobs that hold them. */
+  readonly keys: Map<string, KeyRow>;
+  /** By parent, then child. A link stays as long as its child. */
+  readonly links: Map<JobId, Map<JobId, LinkRow>>;
   /** Keys of limits by name. */
   readonly limits: Map<string, LimitKey>;
   /** Statistics by the start of their minute. */
@@ -124,6 +144,10 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
     servers: new Map(),
     leases: new Map(),
     paused: new Set(),
+    recurring: new Map(),
+    lastVersion: 0,
+    keys: new Map(),
+    links: new Map(),
     limits: new Map(),
     minutes: new Map(),
     totals: { succeeded: 0, deleted: 0 },
@@ -184,7 +208,7 @@ function laneOf(data: Data, row: Row): Lane {
   }));
 }
 
-function getOrAdd<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
+export function getOrAdd<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
   const found = map.get(key);
   if (found !== undefined) return found;
   const made = make();
@@ -257,7 +281,9 @@ export function fieldsOf(row: Row): JobFields {
     title: row.title,
     tags: row.tags,
     meta: row.meta,
+    recurringId: row.recurringId,
     limitKey: row.limit?.key ?? null,
     params: row.params,
+    parents: row.parents,
   };
 }

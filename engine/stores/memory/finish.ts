@@ -5,7 +5,9 @@ import { appendHistory } from "../../rules/history.ts";
 import { refusal, settle } from "../../rules/outcome.ts";
 import type { FinishResult, JobRef, JsonText, Outcome } from "../../store.ts";
 import { change, type Data, type Row, tally } from "./data.ts";
+import { endedOf, settleChildren } from "./dependencies.ts";
 import { nextInLine } from "./limits.ts";
+import { releaseKey } from "./unique.ts";
 
 export function finish(data: Data, server: string, outcomes: readonly Outcome[]): FinishResult[] {
   const now = data.runtime.now();
@@ -21,8 +23,9 @@ export function finish(data: Data, server: string, outcomes: readonly Outcome[])
     if (row.limit !== null) freed.add(row.limit.key);
     return { status: "applied", state: row.state };
   });
-  for (const key of freed) waiting.push(...nextInLine(data, key));
-  data.wake.emitReady(waiting, now);
+  const children = settleChildren(data, endedOf(waiting), now);
+  const next = [...freed].flatMap((key) => nextInLine(data, key));
+  data.wake.emitReady([...waiting, ...children, ...next], now);
   return results;
 }
 
@@ -32,11 +35,12 @@ function apply(data: Data, row: Row, outcome: Outcome, server: string, now: numb
   const { counter, entry, ...settled } = settle(running, outcome, server, now);
   const history = entry === null ? row.history : appendHistory(row.history, entry);
   change(data, row, { ...settled, history, cancelRequested: false });
+  releaseKey(data, row);
   if (counter !== null) tally(data, counter, now);
 }
 
 /** The job if it is processing under this claim. */
-function heldRow(data: Data, ref: JobRef): Row | null {
+export function heldRow(data: Data, ref: JobRef): Row | null {
   const row = data.jobs.get(ref.id);
   if (row?.state !== "processing") return null;
   return row.claim === ref.claim || data.runtime.buggify("store.no-claim-check") ? row : null;

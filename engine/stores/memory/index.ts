@@ -6,8 +6,13 @@ import type {
   BeatReply,
   ClaimQuery,
   ClaimReply,
+  ConsoleEntry,
+  ConsoleLine,
+  ConsoleQuery,
   Counts,
+  DueRecurring,
   FinishResult,
+  FireRecurring,
   InsertedJob,
   JobFilter,
   JobId,
@@ -24,7 +29,9 @@ import type {
   Orphan,
   Outcome,
   PruneQuery,
+  PutRecurring,
   QueueRecord,
+  RecurringRecord,
   SeriesPoint,
   SeriesQuery,
   ServerInfo,
@@ -35,12 +42,14 @@ import type {
 } from "../../store.ts";
 import * as admin from "./admin.ts";
 import { claim } from "./claim.ts";
+import * as jobConsole from "./console.ts";
 import * as coordinate from "./coordinate.ts";
 import { type Data, emptyData } from "./data.ts";
 import * as finishing from "./finish.ts";
 import { insert } from "./insert.ts";
 import * as inspect from "./inspect.ts";
 import * as maintain from "./maintain.ts";
+import * as recurring from "./recurring.ts";
 import { Wake } from "./wake.ts";
 
 export interface MemoryStoreOptions {
@@ -90,6 +99,10 @@ export class MemoryStore implements Store {
     finishing.setParams(this.#open, ref, params);
   }
 
+  async writeConsole(ref: JobRef, entry: ConsoleEntry): Promise<void> {
+    jobConsole.writeConsole(this.#open, ref, entry);
+  }
+
   async register(server: ServerInfo): Promise<void> {
     coordinate.register(this.#open, server);
   }
@@ -122,6 +135,30 @@ export class MemoryStore implements Store {
     return maintain.prune(this.#open, query);
   }
 
+  async putRecurring(put: PutRecurring): Promise<number> {
+    return recurring.putRecurring(this.#open, put);
+  }
+
+  async removeRecurring(id: string): Promise<void> {
+    recurring.removeRecurring(this.#open, id);
+  }
+
+  async recurring(): Promise<RecurringRecord[]> {
+    return recurring.recurring(this.#open);
+  }
+
+  async recurringJob(id: string): Promise<RecurringRecord | null> {
+    return recurring.recurringJob(this.#open, id);
+  }
+
+  async dueRecurring(limit: number): Promise<DueRecurring> {
+    return recurring.dueRecurring(this.#open, limit);
+  }
+
+  async fireRecurring(firing: FireRecurring): Promise<InsertedJob[]> {
+    return recurring.fireRecurring(this.#open, firing);
+  }
+
   async delete(filter: JobFilter): Promise<number> {
     return admin.deleteJobs(this.#open, filter);
   }
@@ -140,6 +177,14 @@ export class MemoryStore implements Store {
 
   async job(id: JobId): Promise<JobRecord | null> {
     return inspect.job(this.#open, id);
+  }
+
+  async consoleLines(query: ConsoleQuery): Promise<ConsoleLine[]> {
+    return jobConsole.consoleLines(this.#open, query);
+  }
+
+  async outputs(ids: readonly JobId[]): Promise<Map<JobId, JsonText>> {
+    return inspect.outputs(this.#open, ids);
   }
 
   async jobs(query: JobQuery): Promise<JobPage> {

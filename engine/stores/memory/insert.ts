@@ -1,23 +1,55 @@
 import { checkNewJobs } from "../../rules/check.ts";
-import { dueAt, readyState } from "../../rules/state.ts";
-import type { InsertedJob, NewJob } from "../../store.ts";
-import { addRow, type Data, type Row } from "./data.ts";
+import { type Birth, births } from "../../rules/dependencies.ts";
+import { historyEntry } from "../../rules/history.ts";
+import { readyState } from "../../rules/state.ts";
+import { keptKey, uniqueDueAt } from "../../rules/unique.ts";
+import type { InsertedJob, JobId, NewJob } from "../../store.ts";
+import { addRow, type Data, type Row, tally } from "./data.ts";
+import { addLinks } from "./dependencies.ts";
 import { keyOf, nextInLine } from "./limits.ts";
+import { duplicateOf, holdersOf, replaceHolder, takeKey } from "./unique.ts";
 
 export function insert(data: Data, jobs: readonly NewJob[]): InsertedJob[] {
   checkNewJobs(jobs);
   const now = data.runtime.now();
-  const rows = jobs.map((job, index) => newRow(job, data.lastId + 1 + index, now));
+  const holders = holdersOf(data, jobs, now);
+  const ids = newIds(data, holders);
+  const born = births({ jobs, holders, ids, stateOf: (id) => data.jobs.get(id)?.state });
+  data.lastId += holders.filter((holder) => holder === null).length;
+  const added = jobs.flatMap((job, position) => {
+    const birth = born[position] as Birth;
+    return holders[position] === null ? [{ job, birth, row: newRow(job, ids[position] ?? 0, birth, now) }] : [];
+  });
+  const replaced = jobs.map((job, position) => replaceHolder(data, holders[position] ?? null, job, now));
+  const rows = added.map(({ row }) => row);
   const changed = useRules(data, rows);
-  for (const row of rows) addRow(data, row);
-  data.lastId += rows.length;
-  data.wake.emitReady([...rows, ...changed.flatMap((key) => nextInLine(data, key))], now);
-  return rows.map(({ id, state }) => ({ id, state }));
+  for (const { job, birth, row } of added) add(data, job, row, birth, now);
+  const next = changed.flatMap((key) => nextInLine(data, key));
+  data.wake.emitReady([...rows, ...replaced.filter((row) => row !== null), ...next], now);
+  return holders.map((holder, position) => {
+    const id = ids[position] ?? 0;
+    if (holder !== null) return duplicateOf(data, holder, ids, replaced[position] !== null);
+    return { id, state: data.jobs.get(id)?.state ?? "deleted", duplicate: false, replaced: false };
+  });
 }
 
-/** The last rule of the call for each key counts from now on, also if its job is scheduled. Returns keys that it changed. */
+/** By position; 0 for duplicates. */
+function newIds(data: Data, holders: readonly unknown[]): JobId[] {
+  let last = data.lastId;
+  return holders.map((holder) => {
+    if (holder !== null) return 0;
+    last += 1;
+    return last;
+  });
+}
+
+/**
+ * The last rule of the call for each key counts from now on, also if its job is scheduled, but not if it awaits others.
+ * Returns keys that it changed.
+ */
 function useRules(data: Data, rows: readonly Row[]): string[] {
-  const last = new Map(rows.flatMap((row) => (row.limit === null ? [] : [[row.limit.key, row] as const])));
+  const counting = rows.filter(({ state }) => state === "throttled" || state === "scheduled");
+  const last = new Map(counting.flatMap((row) => (row.limit === null ? [] : [[row.limit.key, row] as const])));
   const changed: string[] = [];
   for (const [key, { id, limit }] of last) {
     const before = data.limits.get(key)?.limit;
@@ -26,8 +58,27 @@ function useRules(data: Data, rows: readonly Row[]): string[] {
   return changed;
 }
 
-function newRow(job: NewJob, id: number, now: number): Row {
-  const runAt = dueAt(job, now);
+function add(data: Data, job: NewJob, row: Row, birth: Birth, now: number): void {
+  addRow(data, row);
+  addLinks(data, row.id, birth);
+  if (birth.doomedBy === null) takeKey(data, row.id, job, now);
+  else tally(data, "deleted", now);
+}
+
+/** What becomes of a job at its birth. */
+function firstState(
+  { doomedBy, pending }: Birth,
+  runAt: number,
+  now: number,
+  limited: boolean,
+): Pick<Row, "state" | "history"> {
+  if (doomedBy !== null)
+    return { state: "deleted", history: [historyEntry({ reason: doomedBy }, "deleted", 0, null, now)] };
+  return { state: pending > 0 ? "awaiting" : readyState(runAt, now, limited), history: [] };
+}
+
+function newRow(job: NewJob, id: number, birth: Birth, now: number): Row {
+  const runAt = uniqueDueAt(job, now);
   return {
     id,
     kind: job.kind,
@@ -40,22 +91,27 @@ function newRow(job: NewJob, id: number, now: number): Row {
     title: job.title,
     tags: Object.freeze([...job.tags]),
     meta: Object.freeze({ ...job.meta }),
+    recurringId: job.recurringId,
+    uniqueKey: keptKey(job.unique),
+    parents: Object.freeze(birth.links.map(({ parent }) => parent)),
+    pendingParents: birth.pending,
     limit: job.limit === null ? null : Object.freeze({ ...job.limit }),
     lane: null,
     place: 0,
-    state: readyState(runAt, now, job.limit !== null),
+    ...firstState(birth, runAt, now, job.limit !== null),
     claim: 0,
     attempt: 0,
     maxAttempts: job.maxAttempts,
     runAt,
     attemptedAt: null,
-    finalizedAt: null,
+    finalizedAt: birth.doomedBy === null ? null : now,
     server: null,
     sequence: 0,
     cancelRequested: false,
     params: NO_PARAMS,
-    history: [],
     output: null,
+    progress: null,
+    console: null,
   };
 }
 

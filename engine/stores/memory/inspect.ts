@@ -10,6 +10,7 @@ import type {
   JobQuery,
   JobRecord,
   JobState,
+  JsonText,
   LimitQuery,
   LimitRecord,
   QueueRecord,
@@ -18,14 +19,24 @@ import type {
   ServerRecord,
 } from "../../store.ts";
 import { type Data, fieldsOf, type Row, type ServerRow, type Tally, toDate } from "./data.ts";
+import { childrenOf } from "./dependencies.ts";
 import type { LimitKey } from "./limits.ts";
 
 export function job(data: Data, id: JobId): JobRecord | null {
   const row = data.jobs.get(id);
-  return row ? toRecord(row) : null;
+  return row ? toRecord(data, row) : null;
 }
 
-function toRecord(row: Row): JobRecord {
+export function outputs(data: Data, ids: readonly JobId[]): Map<JobId, JsonText> {
+  const found = new Map<JobId, JsonText>();
+  for (const id of ids) {
+    const row = data.jobs.get(id);
+    if (row?.state === "succeeded" && row.output !== null) found.set(id, row.output);
+  }
+  return found;
+}
+
+function toRecord(data: Data, row: Row): JobRecord {
   return {
     ...fieldsOf(row),
     state: row.state,
@@ -35,11 +46,15 @@ function toRecord(row: Row): JobRecord {
     cancelRequested: row.cancelRequested,
     history: row.history.map((entry) => ({ ...entry, at: new Date(entry.at) })),
     output: row.output,
+    progress: row.progress,
+    pendingParents: row.pendingParents,
+    children: childrenOf(data, row.id),
   };
 }
 
 /** What pages of each state are sorted by, ascending. */
 const SORT_KEYS: Readonly<Record<JobState, (row: Row) => readonly [number, number] | readonly [number]>> = {
+  awaiting: (row) => [-row.id],
   scheduled: (row) => [row.runAt, row.id],
   enqueued: (row) => [-row.priority, row.id],
   throttled: (row) => [-row.priority, row.id],
@@ -53,6 +68,8 @@ function newestFinalizedFirst(row: Row): readonly [number, number] {
   return [-(row.finalizedAt ?? 0), -row.id];
 }
 
+const keyLength = (state: JobState): number => (state === "awaiting" || state === "processing" ? 1 : 2);
+
 function compareKeys(a: readonly number[], b: readonly number[]): number {
   for (let i = 0; i < a.length; i++) {
     const difference = (a[i] as number) - (b[i] as number);
@@ -64,7 +81,7 @@ function compareKeys(a: readonly number[], b: readonly number[]): number {
 export function jobs(data: Data, query: JobQuery): JobPage {
   const limit = checkQuery(query);
   const keyOf = SORT_KEYS[query.state];
-  const after = query.cursor === undefined ? null : decodeCursor(query.cursor, query.state === "processing" ? 1 : 2);
+  const after = query.cursor === undefined ? null : decodeCursor(query.cursor, keyLength(query.state));
   const found: { readonly row: Row; readonly key: readonly number[] }[] = [];
   for (const row of data.byState[query.state]) {
     const key = keyOf(row);
@@ -73,7 +90,7 @@ export function jobs(data: Data, query: JobQuery): JobPage {
   const page = found.sort((a, b) => compareKeys(a.key, b.key)).slice(0, limit);
   const last = page.at(-1);
   return {
-    jobs: page.map(({ row }) => toRecord(row)),
+    jobs: page.map(({ row }) => toRecord(data, row)),
     next: last && found.length > page.length ? encodeCursor(last.key) : null,
   };
 }
@@ -87,11 +104,10 @@ function matches(row: Row, { queue, kind, tag }: JobQuery): boolean {
 }
 
 export function counts(data: Data): Counts {
-  const live = (["scheduled", "throttled", "enqueued", "processing", "failed"] as const).map(
-    (state) => data.byState[state].size,
-  );
-  const [scheduled = 0, throttled = 0, enqueued = 0, processing = 0, failed = 0] = live.map(capped);
+  const live = LIVE.map((state) => data.byState[state].size);
+  const [awaiting = 0, scheduled = 0, throttled = 0, enqueued = 0, processing = 0, failed = 0] = live.map(capped);
   return {
+    awaiting,
     scheduled,
     throttled,
     enqueued,
@@ -102,6 +118,8 @@ export function counts(data: Data): Counts {
     capped: live.some((count) => count >= COUNT_CAP),
   };
 }
+
+const LIVE = ["awaiting", "scheduled", "throttled", "enqueued", "processing", "failed"] as const;
 
 const capped = (count: number): number => Math.min(count, COUNT_CAP);
 
@@ -145,7 +163,7 @@ export function servers(data: Data): ServerRecord[] {
     .sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-type QueueTally = { -readonly [Field in "scheduled" | "throttled" | "enqueued" | "processing" | "failed"]: number } & {
+type QueueTally = { -readonly [Field in (typeof LIVE)[number]]: number } & {
   oldest: number | null;
 };
 
@@ -153,19 +171,13 @@ export function queues(data: Data): QueueRecord[] {
   const now = data.runtime.now();
   const found = new Map<string, QueueTally>();
   const at = (name: string): QueueTally => {
-    const tally = found.get(name) ?? {
-      scheduled: 0,
-      throttled: 0,
-      enqueued: 0,
-      processing: 0,
-      failed: 0,
-      oldest: null,
-    };
+    const none = { awaiting: 0, scheduled: 0, throttled: 0, enqueued: 0, processing: 0, failed: 0, oldest: null };
+    const tally = found.get(name) ?? none;
     found.set(name, tally);
     return tally;
   };
   for (const name of [...data.paused, ...servedQueues(data)]) at(name);
-  for (const state of ["scheduled", "throttled", "enqueued", "processing", "failed"] as const) {
+  for (const state of LIVE) {
     for (const row of data.byState[state]) {
       const tally = at(row.queue);
       tally[state] += 1;

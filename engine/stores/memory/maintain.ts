@@ -1,7 +1,9 @@
 import { jobOutlived, serverOutlived } from "../../rules/retention.ts";
 import { ARCHIVED_STATES, type PruneQuery } from "../../store.ts";
 import { type Data, promote, type Row, removeRow } from "./data.ts";
+import { removeLinks, settleChildren } from "./dependencies.ts";
 import { pruneLimits, reopenBeyond } from "./limits.ts";
+import { pruneKeys } from "./unique.ts";
 
 export function sweep(data: Data, limit: number): number {
   const now = data.runtime.now();
@@ -15,22 +17,27 @@ export function sweep(data: Data, limit: number): number {
 
 export function prune(data: Data, query: PruneQuery): number {
   const now = data.runtime.now();
-  let removed = 0;
+  const jobs: Row[] = [];
   for (const state of [...ARCHIVED_STATES, "failed"] as const) {
-    removed += pruneJobs(data, data.byState[state], query[state], now, query.limit);
+    jobs.push(...pruneJobs(data, data.byState[state], query[state], now, query.limit));
   }
+  const pruned = jobs.map(({ id }) => ({ id, end: "pruned" as const }));
+  data.wake.emitReady(settleChildren(data, pruned, now), now);
+  let removed = jobs.length;
+  removed += pruneKeys(data, now, query.limit);
   dropEmptyLanes(data);
   removed += pruneLimits(data, now, query.limit);
   return removed + pruneServers(data, query, now) + foldMinutes(data, now - query.stats, query.limit);
 }
 
-function pruneJobs(data: Data, rows: ReadonlySet<Row>, age: number | null, now: number, limit: number): number {
-  let removed = 0;
+function pruneJobs(data: Data, rows: ReadonlySet<Row>, age: number | null, now: number, limit: number): Row[] {
+  const removed: Row[] = [];
   for (const row of rows) {
     // The set is in order of ending, so that what follows has to be kept too.
-    if (removed === limit || !jobOutlived(row.finalizedAt ?? 0, age, now)) break;
+    if (removed.length === limit || !jobOutlived(row.finalizedAt ?? 0, age, now)) break;
     removeRow(data, row);
-    removed += 1;
+    removeLinks(data, row);
+    removed.push(row);
   }
   return removed;
 }

@@ -9,9 +9,11 @@ import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts, waitingState } 
 import type { JobFilter, JobId, JobState } from "../../store.ts";
 import { archive, historyWith, makeReady } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
+import { closeLinks, settleChildren } from "./dependencies.ts";
 import { tally } from "./finish.ts";
 import { closeEmptyLanes, Throttling } from "./limits.ts";
 import { type Portion, type Position, type ScanFilter, scan, tableOf } from "./scan.ts";
+import { releaseKey, retakeKey } from "./unique.ts";
 import { Waiting } from "./wake.ts";
 
 const CHUNK = 500;
@@ -25,12 +27,18 @@ export async function deleteJobs(db: Connection, filter: JobFilter): Promise<num
     for (const job of ended) end(db, tx, job);
     const throttled = ended.filter(({ state }) => state === "throttled");
     closeEmptyLanes(db, tx, new Set(throttled.flatMap(({ limitKey }) => limitKey ?? [])));
-    tally(db, tx, "", { succeeded: 0, failed: 0, deleted: ended.length, retried: 0 });
+    const waiting = new Waiting();
+    const parents = ended.map(({ id }) => ({ id, end: "deleted" as const }));
+    const { doomed } = settleChildren(db, tx, parents, waiting);
+    waiting.announce(db, tx);
+    tally(db, tx, "", { succeeded: 0, failed: 0, deleted: ended.length + doomed, retried: 0 });
     return ended.length + running.filter(({ id }) => requestCancel(db, tx, id)).length;
   });
 }
 
-function end(db: Connection, tx: Transaction, { id, attempt }: JobRow): void {
+function end(db: Connection, tx: Transaction, { id, state, attempt, uniqueKey, parents }: JobRow): void {
+  if (state === "awaiting") closeLinks(db, id, parents);
+  releaseKey(db, id, uniqueKey);
   const entry = historyEntry({ reason: "deleted" }, "deleted", attempt, null, tx.now);
   const history = historyWith(db, "kiln_jobs", id, entry);
   archive(db, id, { state: "deleted", finalizedAt: tx.now, attempt, history, output: null });
@@ -50,7 +58,8 @@ export async function requeue(db: Connection, filter: JobFilter): Promise<number
   return inChunks(db, filter, REQUEUEABLE, (tx, jobs) => {
     const waiting = new Waiting();
     const throttling = new Throttling(db, tx);
-    for (const { id, state, queue, kind, attempt, maxAttempts, limitKey } of jobs) {
+    const free = jobs.filter(({ id, uniqueKey }) => retakeKey(db, tx, id, uniqueKey));
+    for (const { id, state, queue, kind, attempt, maxAttempts, limitKey } of free) {
       const table = tableOf(state);
       const entry = historyEntry({ reason: "requeued" }, waitingState(limitKey !== null), attempt, null, tx.now);
       const history = historyWith(db, table, id, entry);
@@ -60,7 +69,7 @@ export async function requeue(db: Connection, filter: JobFilter): Promise<number
     }
     throttling.end(waiting);
     waiting.announce(db, tx);
-    return jobs.length;
+    return free.length;
   });
 }
 
@@ -72,6 +81,8 @@ interface JobRow {
   readonly limitKey: string | null;
   readonly attempt: number;
   readonly maxAttempts: number;
+  readonly uniqueKey: string | null;
+  readonly parents: string | null;
 }
 
 /** Sums up what `change` returns for the jobs that match the filter and are in one of the states, chunk by chunk. */
@@ -119,25 +130,32 @@ const nextPortion = (db: Connection, filter: ScanFilter, after: Position | null)
 
 const MATCHING = ["kiln_jobs", "kiln_archive"]
   .map(
-    (table) => `SELECT id, state, queue, kind, attempt, max_attempts, limit_key FROM ${table}
+    (table) => `SELECT id, state, queue, kind, attempt, max_attempts, limit_key, unique_key, parents FROM ${table}
       WHERE id IN (SELECT value FROM json_each(?1)) AND state IN (SELECT value FROM json_each(?2))
         AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR kind = ?4)`,
   )
   .join(" UNION ALL ");
 
+type MatchingRow = readonly [
+  id: JobId,
+  state: JobState,
+  queue: string,
+  kind: string,
+  attempt: number,
+  maxAttempts: number,
+  limitKey: string | null,
+  uniqueKey: string | null,
+  parents: string | null,
+];
+
 function matching(db: Connection, filter: JobFilter, states: readonly JobState[], ids: readonly JobId[]): JobRow[] {
   const { queue: inQueue = null, kind: ofKind = null } = filter;
   return db
-    .all<[JobId, JobState, string, string, number, number, string | null]>(
-      MATCHING,
-      JSON.stringify(ids),
-      JSON.stringify(states),
-      inQueue,
-      ofKind,
-    )
-    .map(([id, state, queue, kind, attempt, maxAttempts, limitKey]) => {
-      return { id, state, queue, kind, attempt, maxAttempts, limitKey };
-    });
+    .all<MatchingRow>(MATCHING, JSON.stringify(ids), JSON.stringify(states), inQueue, ofKind)
+    .map(([id, state, queue, kind, attempt, maxAttempts, limitKey, uniqueKey, parents]) => ({
+      ...{ id, state, queue, kind, attempt, maxAttempts },
+      ...{ limitKey, uniqueKey, parents },
+    }));
 }
 
 const PAUSE = "INSERT INTO kiln_paused_queues (queue, paused_at) VALUES (?, ?) ON CONFLICT (queue) DO NOTHING";

@@ -1,19 +1,23 @@
 /**
- * Writes for running jobs, each fenced by its claim. `finish` is one transaction of 4 statements when all jobs succeeded
- * without output, plus 2 for each that ended otherwise or has output, 1 for each that runs again, and 1 more for each
- * that gets a history entry. Args are never read.
+ * Writes for running jobs, each fenced by its claim. `finish` is one transaction of 5 statements when all jobs succeeded
+ * without output, plus 2 for each that ended otherwise or has output, 1 for each that runs again, 1 for each that gets a
+ * history entry, 1 for each unique key that is released, and for children what `dependencies.ts` says. Args are never read.
  */
 import { ClaimLostError } from "../../errors.ts";
 import { checkParams } from "../../rules/check.ts";
+import { isParentState } from "../../rules/dependencies.ts";
 import { COUNTERS, type Counter, refusal, type Settled, settle } from "../../rules/outcome.ts";
+import { releasesKey } from "../../rules/unique.ts";
 import type { ArchivedState, FinishResult, JobId, JobRef, JsonText, Outcome } from "../../store.ts";
 import { archive, archiveAll, historyWith } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
+import { type Ended, settleChildren } from "./dependencies.ts";
 import { freePlaces, Throttling } from "./limits.ts";
 import { decodeTexts, encodeTexts } from "./rows.ts";
+import { releaseKey } from "./unique.ts";
 import { Waiting } from "./wake.ts";
 
-const HELD = `SELECT id, claim, attempt, run_at, cancel_requested, queue, kind, limit_key FROM kiln_jobs
+const HELD = `SELECT id, claim, attempt, run_at, cancel_requested, queue, kind, limit_key, unique_key FROM kiln_jobs
   WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'processing'`;
 
 const RUN_AGAIN = `UPDATE kiln_jobs SET state = ?2, attempt = ?3, run_at = ?4, finalized_at = ?5,
@@ -28,7 +32,20 @@ interface HeldJob {
   readonly queue: string;
   readonly kind: string;
   readonly limitKey: string | null;
+  readonly uniqueKey: string | null;
 }
+
+type HeldRow = readonly [
+  id: JobId,
+  claim: number,
+  attempt: number,
+  runAt: number,
+  cancelRequested: number,
+  queue: string,
+  kind: string,
+  limitKey: string | null,
+  uniqueKey: string | null,
+];
 
 export async function finish(db: Connection, server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]> {
   // Outputs are parsed here, before the lock is taken.
@@ -51,19 +68,16 @@ export async function finish(db: Connection, server: string, outcomes: readonly 
 }
 
 function heldJobs(db: Connection, refs: readonly JobRef[]): Map<JobId, HeldJob> {
-  const rows = db.all<[JobId, number, number, number, number, string, string, string | null]>(
-    HELD,
-    JSON.stringify(refs.map(({ id }) => id)),
-  );
+  const rows = db.all<HeldRow>(HELD, JSON.stringify(refs.map(({ id }) => id)));
   return new Map(
-    rows.map(([id, claim, attempt, runAt, cancel, queue, kind, limitKey]) => [
+    rows.map(([id, claim, attempt, runAt, cancel, queue, kind, limitKey, uniqueKey]) => [
       id,
-      { id, claim, attempt, runAt, cancelRequested: cancel === 1, queue, kind, limitKey },
+      { id, claim, attempt, runAt, cancelRequested: cancel === 1, queue, kind, limitKey, uniqueKey },
     ]),
   );
 }
 
-function holds(db: Connection, claim: number, ref: JobRef): boolean {
+export function holds(db: Connection, claim: number, ref: JobRef): boolean {
   return claim === ref.claim || db.runtime.buggify("store.no-claim-check");
 }
 
@@ -73,6 +87,7 @@ class Finishing {
   readonly #tx: Transaction;
   readonly #server: string;
   readonly #plain: JobId[] = [];
+  readonly #ended: Ended[] = [];
   readonly #counts: Tally = { succeeded: 0, failed: 0, deleted: 0, retried: 0 };
   readonly #waiting = new Waiting();
   /** Keys of limits whose jobs have ended, and the jobs that wait for them again. */
@@ -90,6 +105,8 @@ class Finishing {
   apply(job: HeldJob, outcome: Outcome): Settled["state"] {
     const settled = settle(job, outcome, this.#server, this.#tx.now);
     if (job.limitKey !== null) this.#freed.add(job.limitKey);
+    if (releasesKey(settled.state)) releaseKey(this.#db, job.id, job.uniqueKey);
+    if (isParentState(settled.state)) this.#ended.push({ id: job.id, end: settled.state });
     if (settled.counter !== null) this.#counts[settled.counter] += 1;
     if (settled.state === "succeeded" || settled.state === "deleted") this.#archive(job, settled, settled.state);
     else this.#runAgain(job, settled);
@@ -98,6 +115,7 @@ class Finishing {
 
   end(): void {
     archiveAll(this.#db, this.#plain, "succeeded", this.#tx.now);
+    this.#counts.deleted += settleChildren(this.#db, this.#tx, this.#ended, this.#waiting).doomed;
     tally(this.#db, this.#tx, this.#server, this.#counts);
     this.#throttling.end(this.#waiting);
     freePlaces(this.#db, this.#tx, this.#freed, this.#waiting);

@@ -5,8 +5,13 @@ import type {
   BeatReply,
   ClaimQuery,
   ClaimReply,
+  ConsoleEntry,
+  ConsoleLine,
+  ConsoleQuery,
   Counts,
+  DueRecurring,
   FinishResult,
+  FireRecurring,
   InsertedJob,
   JobFilter,
   JobId,
@@ -23,7 +28,9 @@ import type {
   Orphan,
   Outcome,
   PruneQuery,
+  PutRecurring,
   QueueRecord,
+  RecurringRecord,
   SeriesPoint,
   SeriesQuery,
   ServerInfo,
@@ -36,12 +43,14 @@ import { Checker } from "../../validate.ts";
 import * as admin from "./admin.ts";
 import { claim } from "./claim.ts";
 import { Connection, checkFile, type Durability, IN_MEMORY } from "./connection.ts";
+import * as jobConsole from "./console.ts";
 import * as coordinate from "./coordinate.ts";
 import * as finishing from "./finish.ts";
 import { insert } from "./insert.ts";
 import * as inspect from "./inspect.ts";
 import * as limits from "./limits.ts";
 import * as maintain from "./maintain.ts";
+import * as recurring from "./recurring.ts";
 import { migrate, refuseNewer } from "./schema.ts";
 import { Wake } from "./wake.ts";
 
@@ -120,6 +129,10 @@ export class SqliteStore implements Store {
     return finishing.setParams(this.#db, ref, params);
   }
 
+  writeConsole(ref: JobRef, entry: ConsoleEntry): Promise<void> {
+    return jobConsole.writeConsole(this.#db, ref, entry);
+  }
+
   register(server: ServerInfo): Promise<void> {
     return coordinate.register(this.#db, server);
   }
@@ -152,6 +165,30 @@ export class SqliteStore implements Store {
     return maintain.prune(this.#db, query);
   }
 
+  putRecurring(put: PutRecurring): Promise<number> {
+    return recurring.putRecurring(this.#db, put);
+  }
+
+  removeRecurring(id: string): Promise<void> {
+    return recurring.removeRecurring(this.#db, id);
+  }
+
+  recurring(): Promise<RecurringRecord[]> {
+    return recurring.recurring(this.#db);
+  }
+
+  recurringJob(id: string): Promise<RecurringRecord | null> {
+    return recurring.recurringJob(this.#db, id);
+  }
+
+  dueRecurring(limit: number): Promise<DueRecurring> {
+    return recurring.dueRecurring(this.#db, limit);
+  }
+
+  fireRecurring(firing: FireRecurring): Promise<InsertedJob[]> {
+    return recurring.fireRecurring(this.#db, firing);
+  }
+
   delete(filter: JobFilter): Promise<number> {
     return admin.deleteJobs(this.#db, filter);
   }
@@ -170,6 +207,14 @@ export class SqliteStore implements Store {
 
   job(id: JobId): Promise<JobRecord | null> {
     return inspect.job(this.#db, id);
+  }
+
+  consoleLines(query: ConsoleQuery): Promise<ConsoleLine[]> {
+    return jobConsole.consoleLines(this.#db, query);
+  }
+
+  outputs(ids: readonly JobId[]): Promise<Map<JobId, JsonText>> {
+    return inspect.outputs(this.#db, ids);
   }
 
   jobs(query: JobQuery): Promise<JobPage> {

@@ -1,21 +1,32 @@
 /**
  * Adding jobs. One transaction of 2 statements plus one for each job; a job that is ready now writes the table and one
- * index, a scheduled one the table and two.
+ * index, a scheduled one the table and two. A unique job or one with parents costs 2 more, and 1 for each parent.
  */
 import { checkNewJobs } from "../../rules/check.ts";
+import { type Birth, births, namedParents } from "../../rules/dependencies.ts";
+import { encodeHistory, historyEntry } from "../../rules/history.ts";
 import { dueAt, readyState } from "../../rules/state.ts";
-import type { InsertedJob, NewJob } from "../../store.ts";
+import { keptKey, uniqueDueAt } from "../../rules/unique.ts";
+import type { InsertedJob, JobId, JobState, NewJob } from "../../store.ts";
+import { archive } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
+import { addLinks } from "./dependencies.ts";
+import { tally } from "./finish.ts";
 import { encodeRule, Throttling } from "./limits.ts";
-import { encodeTags, encodeTexts } from "./rows.ts";
+import { encodeIds, encodeTags, encodeTexts } from "./rows.ts";
+import { Holders, takeKey } from "./unique.ts";
 import { Waiting } from "./wake.ts";
 
 const TAKE_IDS = "UPDATE kiln_sequences SET value = value + ?1 WHERE name = 'jobs' RETURNING value";
 
 const INSERT = `INSERT INTO kiln_jobs
   (id, state, kind, queue, priority, run_at, max_attempts, created_at, deadline, timeout, title, tags, meta, args,
-  limit_key, limit_rule)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+   recurring_id, limit_key, limit_rule)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+const TIE = "UPDATE kiln_jobs SET unique_key = ?2, parents = ?3, pending_parents = ?4 WHERE id = ?1";
+
+const STATES = `SELECT id, state FROM kiln_jobs WHERE id IN (SELECT value FROM json_each(?1))
+  UNION ALL SELECT id, state FROM kiln_archive WHERE id IN (SELECT value FROM json_each(?1))`;
 
 export async function insert(db: Connection, jobs: readonly NewJob[]): Promise<InsertedJob[]> {
   checkNewJobs(jobs);
@@ -23,7 +34,14 @@ export async function insert(db: Connection, jobs: readonly NewJob[]): Promise<I
   return db.write((tx) => insertAll(db, tx, jobs));
 }
 
-function insertAll(db: Connection, tx: Transaction, jobs: readonly NewJob[]): InsertedJob[] {
+/** `jobs` must have been checked. */
+export function insertAll(db: Connection, tx: Transaction, jobs: readonly NewJob[]): InsertedJob[] {
+  const plain = jobs.every(({ unique, parents }) => unique === null && parents.length === 0);
+  return plain ? insertPlain(db, tx, jobs) : new Inserting(db, tx, jobs).insertAll();
+}
+
+/** Jobs that have nothing to do with others. Apart, because these are most jobs and what others need costs a fifth more. */
+function insertPlain(db: Connection, tx: Transaction, jobs: readonly NewJob[]): InsertedJob[] {
   const [last = 0] = db.get<[number]>(TAKE_IDS, jobs.length) ?? [];
   const waiting = new Waiting();
   const throttling = new Throttling(db, tx);
@@ -32,16 +50,129 @@ function insertAll(db: Connection, tx: Transaction, jobs: readonly NewJob[]): In
     const runAt = dueAt(job, tx.now);
     const state = readyState(runAt, tx.now, job.limit !== null);
     insertOne(db, job, id, state, runAt, tx.now);
-    if (state !== "throttled") waiting.add(job.queue, runAt - tx.now);
-    if (job.limit !== null) {
-      throttling.add({ id, queue: job.queue, kind: job.kind, limitKey: job.limit.key }, state === "throttled");
-    }
-    return { id, state };
+    addWaiting(job, { id, state, runAt }, tx.now, waiting, throttling);
+    return { id, state, duplicate: false, replaced: false };
   });
   throttling.end(waiting);
   // Other processes see it by the ids taken.
   waiting.emit(tx);
   return inserted;
+}
+
+/** One call's jobs, some of which are unique or have parents, on their way into the table. */
+class Inserting {
+  readonly #db: Connection;
+  readonly #tx: Transaction;
+  readonly #jobs: readonly NewJob[];
+  readonly #holders: Holders;
+  readonly #waiting = new Waiting();
+  readonly #throttling: Throttling;
+  #replaced = false;
+  #doomed = 0;
+
+  constructor(db: Connection, tx: Transaction, jobs: readonly NewJob[]) {
+    this.#db = db;
+    this.#tx = tx;
+    this.#jobs = jobs;
+    this.#throttling = new Throttling(db, tx);
+    this.#holders = new Holders(db, tx, jobs);
+  }
+
+  insertAll(): InsertedJob[] {
+    const ids = this.#takeIds();
+    const born = this.#births(ids);
+    const results: InsertedJob[] = [];
+    this.#jobs.forEach((job, position) => {
+      const id = ids[position];
+      results.push(
+        id === undefined ? this.#duplicate(job, position, results) : this.#add(job, id, born[position] as Birth),
+      );
+    });
+    tally(this.#db, this.#tx, "", { succeeded: 0, failed: 0, deleted: this.#doomed, retried: 0 });
+    this.#throttling.end(this.#waiting);
+    // Other processes see new jobs by the ids taken.
+    if (this.#replaced) this.#waiting.announce(this.#db, this.#tx);
+    else this.#waiting.emit(this.#tx);
+    return results;
+  }
+
+  #births(ids: readonly (JobId | undefined)[]): Birth[] {
+    const { holders } = this.#holders;
+    const named = namedParents(this.#jobs, holders);
+    const states = new Map(named.length === 0 ? [] : this.#db.all<[JobId, JobState]>(STATES, JSON.stringify(named)));
+    const stateOf = (id: JobId): JobState | undefined => states.get(id);
+    return births({ jobs: this.#jobs, holders, ids: ids.map((id) => id ?? 0), stateOf });
+  }
+
+  /** By position; undefined for duplicates. */
+  #takeIds(): (JobId | undefined)[] {
+    const { holders } = this.#holders;
+    const count = holders.filter((holder) => holder === null).length;
+    const [last = 0] = count === 0 ? [] : (this.#db.get<[number]>(TAKE_IDS, count) ?? []);
+    let next = last - count;
+    return holders.map((holder) => {
+      if (holder !== null) return undefined;
+      next += 1;
+      return next;
+    });
+  }
+
+  #add(job: NewJob, id: JobId, birth: Birth): InsertedJob {
+    const { now } = this.#tx;
+    const runAt = uniqueDueAt(job, now);
+    const awaits = birth.pending > 0 || birth.doomedBy !== null;
+    const state = awaits ? "awaiting" : readyState(runAt, now, job.limit !== null);
+    insertOne(this.#db, job, id, state, runAt, now);
+    if (job.unique !== null || birth.links.length > 0) this.#tie(job, id, birth);
+    if (birth.doomedBy !== null) return this.#doom(id, birth.doomedBy);
+    if (job.unique !== null) takeKey(this.#db, this.#tx, id, job.unique);
+    if (!awaits) addWaiting(job, { id, state, runAt }, now, this.#waiting, this.#throttling);
+    return { id, state, duplicate: false, replaced: false };
+  }
+
+  /** To its key and its parents. */
+  #tie({ unique }: NewJob, id: JobId, birth: Birth): void {
+    const parents = encodeIds(birth.links.map(({ parent }) => parent));
+    this.#db.run(TIE, id, keptKey(unique), parents, birth.pending);
+    addLinks(this.#db, id, birth);
+  }
+
+  #doom(id: JobId, reason: string): InsertedJob {
+    const { now } = this.#tx;
+    const history = encodeHistory([historyEntry({ reason }, "deleted", 0, null, now)]);
+    archive(this.#db, id, { state: "deleted", finalizedAt: now, attempt: 0, history, output: null });
+    this.#doomed += 1;
+    return { id, state: "deleted", duplicate: false, replaced: false };
+  }
+
+  #duplicate(job: NewJob, position: number, before: readonly InsertedJob[]): InsertedJob {
+    const replaced = this.#holders.replace(position, job);
+    if (replaced !== null) {
+      this.#replaced = true;
+      if (replaced.throttled !== null) this.#throttling.add(replaced.throttled);
+      else this.#waiting.add(replaced.queue, replaced.runAt - this.#tx.now);
+    }
+    return { ...this.#holderOf(position, before), duplicate: true, replaced: replaced !== null };
+  }
+
+  #holderOf(position: number, before: readonly InsertedJob[]): { id: JobId; state: JobState } {
+    const holder = this.#holders.holders[position];
+    if (holder && "id" in holder) return { id: holder.id, state: this.#holders.stateOf(holder.id) };
+    const { id, state } = before[holder?.position ?? 0] as InsertedJob;
+    return { id, state };
+  }
+}
+
+/** Of a new job that awaits nothing. */
+function addWaiting(
+  { queue, kind, limit }: NewJob,
+  { id, state, runAt }: { id: JobId; state: JobState; runAt: number },
+  now: number,
+  waiting: Waiting,
+  throttling: Throttling,
+): void {
+  if (state !== "throttled") waiting.add(queue, runAt - now);
+  if (limit !== null) throttling.add({ id, queue, kind, limitKey: limit.key }, state === "throttled");
 }
 
 function insertOne(db: Connection, job: NewJob, id: number, state: string, runAt: number, now: number): void {
@@ -61,6 +192,7 @@ function insertOne(db: Connection, job: NewJob, id: number, state: string, runAt
     encodeTags(job.tags),
     encodeTexts(job.meta),
     job.args,
+    job.recurringId,
     job.limit === null ? null : job.limit.key,
     job.limit === null ? null : encodeRule(job.limit),
   );

@@ -11,6 +11,7 @@ import type {
   JobPage,
   JobQuery,
   JobRecord,
+  JsonText,
   QueueRecord,
   SeriesPoint,
   SeriesQuery,
@@ -26,6 +27,14 @@ import { type Found, type Position, positionLength, scan, tableOf } from "./scan
 /** 1 statement. */
 export async function job(db: Connection, id: JobId): Promise<JobRecord | null> {
   return db.read(() => readRecord(db, id));
+}
+
+const OUTPUTS = `SELECT id, output FROM kiln_archive
+  WHERE id IN (SELECT value FROM json_each(?)) AND state = 'succeeded' AND output IS NOT NULL`;
+
+/** 1 statement. */
+export async function outputs(db: Connection, ids: readonly JobId[]): Promise<Map<JobId, JsonText>> {
+  return db.read(() => new Map(db.all<[JobId, JsonText]>(OUTPUTS, JSON.stringify(ids))));
 }
 
 /** Jobs looked at by one read of a filtered page. */
@@ -92,6 +101,7 @@ function withTag(db: Connection, { state }: JobQuery, tag: string, found: readon
 const countOf = (condition: string): string =>
   `SELECT count(*) FROM (SELECT 1 FROM kiln_jobs WHERE ${condition} LIMIT ${COUNT_CAP})`;
 const COUNTS = {
+  awaiting: countOf("state = 'awaiting'"),
   scheduled: countOf("state = 'scheduled'"),
   throttled: countOf("state = 'throttled'"),
   enqueued: countOf("state = 'enqueued'"),
@@ -105,15 +115,16 @@ const TOTALS = `SELECT succeeded, deleted FROM kiln_stats WHERE minute = ${ALL_T
 export async function counts(db: Connection): Promise<Counts> {
   return db.read(() => {
     const count = (sql: string): number => db.get<[number]>(sql)?.[0] ?? 0;
+    const awaiting = count(COUNTS.awaiting);
     const scheduled = count(COUNTS.scheduled);
     const throttled = count(COUNTS.throttled);
     const enqueued = count(COUNTS.enqueued);
     const processing = count(COUNTS.processing);
     const failed = count(COUNTS.failed);
     const [succeeded, deleted] = db.get<[number, number]>(TOTALS) ?? [0, 0];
-    const capped = [scheduled, throttled, enqueued, processing, failed].includes(COUNT_CAP);
+    const capped = [awaiting, scheduled, throttled, enqueued, processing, failed].includes(COUNT_CAP);
     const retries = count(RETRIES);
-    return { scheduled, throttled, enqueued, processing, failed, retries, succeeded, deleted, capped };
+    return { awaiting, scheduled, throttled, enqueued, processing, failed, retries, succeeded, deleted, capped };
   });
 }
 
@@ -182,14 +193,17 @@ const QUEUE_COUNTS = {
     WHERE state = 'scheduled' AND queue = ?1 LIMIT ${COUNT_CAP})`,
   throttled: `SELECT count(*) FROM (SELECT 1 FROM kiln_jobs INDEXED BY kiln_jobs_throttled
     WHERE state = 'throttled' AND queue = ?1 LIMIT ${COUNT_CAP})`,
+  awaiting: `SELECT count(*) FROM (SELECT 1 FROM kiln_jobs INDEXED BY kiln_jobs_awaiting_queue
+    WHERE state = 'awaiting' AND queue = ?1 LIMIT ${COUNT_CAP})`,
   failed: `SELECT count(*) FROM (SELECT 1 FROM kiln_jobs INDEXED BY kiln_jobs_failed_queue
     WHERE state = 'failed' AND queue = ?1 LIMIT ${COUNT_CAP})`,
 } as const;
 const PROCESSING =
   "SELECT queue, count(*) FROM kiln_jobs INDEXED BY kiln_jobs_held WHERE state = 'processing' GROUP BY queue";
 const SERVED = `SELECT DISTINCT q.value FROM kiln_servers AS s CROSS JOIN json_each(s.queues) AS q WHERE s.dead_at IS NULL`;
-const NEXT_FAILED = `SELECT queue FROM kiln_jobs INDEXED BY kiln_jobs_failed_queue
-  WHERE state = 'failed' AND queue > ? ORDER BY queue LIMIT 1`;
+const nextQueue = (state: "awaiting" | "failed"): string => `SELECT queue FROM kiln_jobs
+  INDEXED BY kiln_jobs_${state}_queue WHERE state = '${state}' AND queue > ? ORDER BY queue LIMIT 1`;
+const NEXT_QUEUES = [nextQueue("awaiting"), nextQueue("failed")] as const;
 const FIRST_OF_LANE = `SELECT run_at FROM kiln_jobs INDEXED BY kiln_jobs_ready
   WHERE state = 'enqueued' AND queue = ?1 AND kind = ?2 ORDER BY priority DESC, id LIMIT 1`;
 
@@ -205,6 +219,7 @@ export async function queues(db: Connection): Promise<QueueRecord[]> {
       return {
         name,
         paused: paused.has(name),
+        awaiting: db.get<[number]>(QUEUE_COUNTS.awaiting, name)?.[0] ?? 0,
         scheduled: db.get<[number]>(QUEUE_COUNTS.scheduled, name)?.[0] ?? 0,
         throttled: db.get<[number]>(QUEUE_COUNTS.throttled, name)?.[0] ?? 0,
         enqueued,
@@ -222,10 +237,12 @@ function queueNames(db: Connection, others: readonly string[]): string[] {
   for (const state of ["enqueued", "throttled", "scheduled"] as const) {
     for (const { queue } of lanesOf(db, state)) names.add(queue);
   }
-  let failed = db.get<[string]>(NEXT_FAILED, "");
-  while (failed) {
-    names.add(failed[0]);
-    failed = db.get<[string]>(NEXT_FAILED, failed[0]);
+  for (const sql of NEXT_QUEUES) {
+    let next = db.get<[string]>(sql, "");
+    while (next) {
+      names.add(next[0]);
+      next = db.get<[string]>(sql, next[0]);
+    }
   }
   return [...names].sort();
 }

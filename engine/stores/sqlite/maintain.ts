@@ -1,6 +1,9 @@
 /** Repairs and removal, in transactions of up to 1,000 rows. Each begins with a read and writes only if there is reason to. */
-import { ARCHIVED_STATES, type PruneQuery } from "../../store.ts";
-import type { Connection } from "./connection.ts";
+import { ARCHIVED_STATES, type JobId, type PruneQuery } from "../../store.ts";
+import type { Connection, Transaction } from "./connection.ts";
+import { removeConsoles } from "./console.ts";
+import { anyLeft, anyLinks, removeLinks, settleChildren } from "./dependencies.ts";
+import { tally } from "./finish.ts";
 import { addPromoted, KEY_RETENTION, type PromotedRow, reopenBeyond, UNUSED_LANES } from "./limits.ts";
 import { Waiting } from "./wake.ts";
 
@@ -13,10 +16,23 @@ const PROMOTE_OVERDUE = `UPDATE kiln_jobs SET state = iif(limit_key IS NULL, 'en
     ORDER BY run_at, id LIMIT ?2)
   RETURNING id, queue, kind, limit_key`;
 
-/** 1 statement when all is well (2 the first time), else 2 for each 1,000 jobs. */
+/** 2 statements when all is well (3 the first time), else 2 for each 1,000 overdue jobs and some for each child of an ended job. */
 export async function sweep(db: Connection, limit: number): Promise<number> {
   const reopened = await reopenBeyond(db, () => new Waiting());
-  return reopened + (await promoteOverdue(db, limit));
+  const promoted = await promoteOverdue(db, limit);
+  return reopened + promoted + (await inChunks(db, limit - promoted, (rows) => settleLeft(db, rows)));
+}
+
+/** Deals with children that other calls have left. */
+async function settleLeft(db: Connection, rows: number): Promise<number> {
+  if (!(await db.read(() => anyLeft(db)))) return 0;
+  return db.write((tx) => {
+    const waiting = new Waiting();
+    const { changed, doomed } = settleChildren(db, tx, [], waiting, rows);
+    waiting.announce(db, tx);
+    tally(db, tx, "", { succeeded: 0, failed: 0, deleted: doomed, retried: 0 });
+    return changed;
+  });
 }
 
 function promoteOverdue(db: Connection, limit: number): Promise<number> {
@@ -48,6 +64,11 @@ const OUTLIVED = {
     from: "kiln_jobs INDEXED BY kiln_jobs_failed WHERE state = 'failed' AND finalized_at <= ?1 - ?2",
     order: "finalized_at, id",
   },
+  keys: {
+    key: "key",
+    from: "kiln_unique_keys INDEXED BY kiln_unique_keys_expiry WHERE expires_at IS NOT NULL AND expires_at <= ?1 - ?2",
+    order: "expires_at",
+  },
   servers: { key: "id", from: "kiln_servers WHERE heartbeat_at < ?1 - max(?2, dead_after)", order: "id" },
   // The all-time totals stand before minute 0.
   stats: { key: "minute, server", from: "kiln_stats WHERE minute >= 0 AND minute < ?1 - ?2", order: "minute, server" },
@@ -58,25 +79,66 @@ function archived(state: (typeof ARCHIVED_STATES)[number]): Outlived {
   return { key: "id", from, order: "finalized_at, id" };
 }
 
-/** 1 statement for each kind of row when nothing is to be removed, else 2 for each 1,000 rows. */
+/**
+ * 1 statement for each kind of row when nothing is to be removed, else 2 for each 1,000 rows; of jobs 4, and 2 more for
+ * each 5,000 of their lines.
+ */
 export async function prune(db: Connection, query: PruneQuery): Promise<number> {
   let removed = 0;
   for (const state of [...ARCHIVED_STATES, "failed"] as const) {
     const age = query[state];
-    if (age !== null) removed += await removeOutlived(db, OUTLIVED[state], age, query.limit);
+    if (age !== null) removed += await removeJobs(db, OUTLIVED[state], age, query.limit);
   }
+  removed += await removeOutlived(db, OUTLIVED.keys, 0, query.limit);
   removed += await removeOutlived(db, UNUSED_LANES, KEY_RETENTION, query.limit);
   removed += await removeOutlived(db, OUTLIVED.servers, query.servers, query.limit);
   return removed + (await removeOutlived(db, OUTLIVED.stats, query.stats, query.limit));
 }
 
-function removeOutlived(db: Connection, { key, from, order }: Outlived, age: number, limit: number): Promise<number> {
+/** Like `removeOutlived`, for jobs, which others may wait for: 5 more statements for each 1,000 when some do or did. */
+function removeJobs(db: Connection, { from, order }: Outlived, age: number, limit: number): Promise<number> {
+  const table = from.startsWith("kiln_archive") ? "kiln_archive" : "kiln_jobs";
+  const outlived: Outlived = { key: "id", from, order };
+  const find = `SELECT id FROM ${from} ORDER BY ${order} LIMIT ?3`;
+  const remove = `DELETE FROM ${table} WHERE id IN (SELECT value FROM json_each(?))`;
+  return removeOutlived(db, outlived, age, limit, (tx, rows) => {
+    if (!anyLinks(db)) return null;
+    const ids = db.all<[JobId]>(find, tx.now, age, rows).map(([id]) => id);
+    removeLinks(db, table, ids);
+    db.run(remove, JSON.stringify(ids));
+    const waiting = new Waiting();
+    const pruned = ids.map((id) => ({ id, end: "pruned" as const }));
+    const { doomed } = settleChildren(db, tx, pruned, waiting);
+    waiting.announce(db, tx);
+    tally(db, tx, "", { succeeded: 0, failed: 0, deleted: doomed, retried: 0 });
+    return ids.length;
+  });
+}
+
+/** `instead` may do the removal in its own way and say how many it removed; null = it has done nothing. */
+function removeOutlived(
+  db: Connection,
+  { key, from, order }: Outlived,
+  age: number,
+  limit: number,
+  instead: (tx: Transaction, rows: number) => number | null = () => null,
+): Promise<number> {
   const [table] = from.split(" ", 1);
+  const isJobs = table === "kiln_jobs" || table === "kiln_archive";
   const any = `SELECT 1 FROM ${from} LIMIT 1`;
-  const remove = `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${from} ORDER BY ${order} LIMIT ?3)`;
+  const outlived = `SELECT ${key} FROM ${from} ORDER BY ${order} LIMIT ?3`;
+  const remove = `DELETE FROM ${table} WHERE (${key}) IN (${outlived})`;
   return inChunks(db, limit, async (rows) => {
     const found = await db.read(() => db.get(any, db.runtime.now(), age) !== undefined);
-    return found ? db.write((tx) => db.run(remove, tx.now, age, rows)) : 0;
+    if (!found) return 0;
+    for (;;) {
+      const removed = await db.write((tx) => {
+        const bare = !isJobs || removeConsoles(db, outlived, tx.now, age, rows);
+        return bare ? (instead(tx, rows) ?? db.run(remove, tx.now, age, rows)) : null;
+      });
+      if (removed !== null) return removed;
+      await db.runtime.turn();
+    }
   });
 }
 

@@ -1,11 +1,12 @@
 /** Rows as the jobs that cross the contract, and back. */
 import { decodeHistory } from "../../rules/history.ts";
+import { CHILDREN_SHOWN } from "../../rules/limits.ts";
 import type { ClaimedJob, JobFields, JobId, JobRecord, JobState, JsonText } from "../../store.ts";
 import type { Connection } from "./connection.ts";
 
 /** Columns of `JobFields` and `attemptedAt`, in the order of `FieldsRow`. */
 export const FIELDS = `id, claim, kind, queue, args, priority, attempt, max_attempts, timeout, run_at, deadline, created_at,
-  title, tags, meta, params, attempted_at, limit_key`;
+  title, tags, meta, params, attempted_at, recurring_id, parents, limit_key`;
 
 export type FieldsRow = readonly [
   id: JobId,
@@ -25,6 +26,8 @@ export type FieldsRow = readonly [
   meta: string | null,
   params: string | null,
   attemptedAt: number | null,
+  recurringId: string | null,
+  parents: string | null,
   limitKey: string | null,
 ];
 
@@ -36,12 +39,26 @@ type RecordRow = readonly [
   cancelRequested: number,
   history: string | null,
   output: JsonText | null,
+  progress: number | null,
+  pendingParents: number,
+  children: string,
 ];
 
-const FIELD_COUNT = 18;
+const FIELD_COUNT = 20;
+const PROGRESS = "(SELECT percent FROM kiln_progress WHERE job = id)";
+/** As JSON. */
+function childrenOf(table: string): string {
+  const children = (resolved: number): string =>
+    `SELECT job_id FROM kiln_dependencies WHERE resolved = ${resolved} AND parent_id = ${table}.id`;
+  return `(SELECT json_group_array(job_id) FROM (
+    ${children(0)} UNION ALL ${children(1)} ORDER BY job_id LIMIT ${CHILDREN_SHOWN}))`;
+}
+
 const RECORD_OF = {
-  kiln_jobs: `${FIELDS}, state, finalized_at, server, cancel_requested, history, NULL`,
-  kiln_archive: `${FIELDS}, state, finalized_at, server, 0, history, output`,
+  kiln_jobs: `${FIELDS}, state, finalized_at, server, cancel_requested, history, NULL, ${PROGRESS}, pending_parents,
+    ${childrenOf("kiln_jobs")}`,
+  kiln_archive: `${FIELDS}, state, finalized_at, server, 0, history, output, ${PROGRESS}, 0,
+    ${childrenOf("kiln_archive")}`,
 } as const;
 
 export type JobTable = keyof typeof RECORD_OF;
@@ -84,13 +101,18 @@ export function toClaimed(row: FieldsRow, now: number, limited: boolean): Claime
 }
 
 function toRecord(row: RecordRow): JobRecord {
-  const [state, finalizedAt, server, cancelRequested, history, output] = row.slice(FIELD_COUNT) as [
+  const [state, finalizedAt, server, cancelRequested, history, output, progress, pendingParents, children] = row.slice(
+    FIELD_COUNT,
+  ) as [
     JobState,
     number | null,
     string | null,
     number,
     string | null,
     JsonText | null,
+    number | null,
+    pendingParents: number,
+    children: string,
   ];
   return {
     ...toFields(row as unknown as FieldsRow),
@@ -101,6 +123,9 @@ function toRecord(row: RecordRow): JobRecord {
     cancelRequested: cancelRequested === 1,
     history: history === null ? [] : decodeHistory(history),
     output,
+    progress,
+    pendingParents,
+    children: JSON.parse(children) as JobId[],
   };
 }
 
@@ -122,8 +147,10 @@ function toFields(row: FieldsRow): JobFields {
     title: row[12],
     tags: decodeTags(row[13]),
     meta: decodeTexts(row[14]),
-    limitKey: row[17],
+    recurringId: row[17],
+    limitKey: row[19],
     params: decodeTexts(row[15]),
+    parents: decodeIds(row[18]),
   };
 }
 
@@ -132,6 +159,10 @@ export const toDate = (ms: number | null): Date | null => (ms === null ? null : 
 export const encodeTags = (tags: readonly string[]): string | null => (tags.length === 0 ? null : JSON.stringify(tags));
 
 export const decodeTags = (text: string | null): string[] => (text === null ? [] : (JSON.parse(text) as string[]));
+
+export const encodeIds = (ids: readonly JobId[]): string | null => (ids.length === 0 ? null : JSON.stringify(ids));
+
+export const decodeIds = (text: string | null): JobId[] => (text === null ? [] : (JSON.parse(text) as JobId[]));
 
 /** For meta and for params, whose values are JSON text and come back as they were encoded. */
 export function encodeTexts(texts: Readonly<Record<string, string>>): string | null {

@@ -30,7 +30,7 @@ export const tableOf = (state: JobState): JobTable =>
   state === "succeeded" || state === "deleted" ? "kiln_archive" : "kiln_jobs";
 
 /** How many numbers a position has. */
-export const positionLength = (state: JobState): number => (state === "processing" ? 1 : 2);
+export const positionLength = (state: JobState): number => (state === "awaiting" || state === "processing" ? 1 : 2);
 
 /**
  * Looks at up to `rows` jobs after a position. Enqueued and throttled jobs are read by lane, so that all that are looked at match; of the
@@ -70,6 +70,8 @@ interface Order {
 
 const ORDERS: Readonly<Record<IndexedState, Order>> = {
   scheduled: { index: "kiln_jobs_scheduled", rank: "run_at", newestFirst: false },
+  // By id alone.
+  awaiting: { index: "kiln_jobs_awaiting", rank: "id", newestFirst: true },
   // By id alone. Only the running jobs: few enough to be sorted each time.
   processing: { index: "kiln_jobs_held", rank: "id", newestFirst: true },
   failed: { index: "kiln_jobs_failed", rank: "finalized_at", newestFirst: true },
@@ -91,6 +93,7 @@ function indexScan(state: IndexedState): string {
 }
 
 const INDEX_SCANS: Readonly<Record<IndexedState, string>> = {
+  awaiting: indexScan("awaiting"),
   scheduled: indexScan("scheduled"),
   processing: indexScan("processing"),
   failed: indexScan("failed"),
@@ -107,7 +110,7 @@ function scanIndex(
 ): Portion {
   const start = state === "scheduled" ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   const rows = db.all<IndexRow>(INDEX_SCANS[state], after?.[0] ?? start, after?.at(-1) ?? start, limit);
-  const positionOf = ([rank, id]: IndexRow): Position => (state === "processing" ? [id] : [rank, id]);
+  const positionOf = ([rank, id]: IndexRow): Position => (positionLength(state) === 1 ? [id] : [rank, id]);
   const found = rows
     .filter((row) => (queue === undefined || row[2] === queue) && (kind === undefined || row[3] === kind))
     .map((row) => ({ id: row[1], position: positionOf(row) }));

@@ -123,6 +123,86 @@ const SPINE = `
   CREATE TABLE kiln_paused_queues (queue TEXT PRIMARY KEY, paused_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `;
 
+/** Beside the jobs' rows, so that a job that never reports anything is as it was, and none is rewritten for a report. */
+const CONSOLE = `
+  CREATE TABLE kiln_console (
+    job     INTEGER NOT NULL,
+    seq     INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    text    TEXT NOT NULL,
+    PRIMARY KEY (job, seq)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE kiln_progress (job INTEGER PRIMARY KEY, percent REAL NOT NULL) STRICT;
+`;
+
+/** The template is JSON: checked here too, so that a row that was changed by hand can't make others unreadable. */
+const RECURRING = `
+  ALTER TABLE kiln_jobs ADD COLUMN recurring_id TEXT;
+  ALTER TABLE kiln_archive ADD COLUMN recurring_id TEXT;
+
+  CREATE TABLE kiln_recurring (
+    id          TEXT PRIMARY KEY,
+    version     INTEGER NOT NULL,
+    group_name  TEXT,
+    cron        TEXT NOT NULL,
+    time_zone   TEXT NOT NULL,
+    misfire     TEXT NOT NULL,
+    overlap     INTEGER NOT NULL,
+    paused      INTEGER NOT NULL,
+    next_run_at INTEGER,
+    last_run_at INTEGER,
+    last_job_id INTEGER,
+    created_at  INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL,
+    template    TEXT NOT NULL CHECK (json_valid(template) AND json_type(template) = 'object')
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX kiln_recurring_due ON kiln_recurring (next_run_at, id) WHERE paused = 0 AND next_run_at IS NOT NULL;
+  INSERT INTO kiln_sequences (name, value) VALUES ('recurring', 0);
+`;
+
+/** The keys that are held. Live and ended jobs keep the key that they take again when they are requeued. */
+const UNIQUE = `
+  ALTER TABLE kiln_jobs ADD COLUMN unique_key TEXT;
+  ALTER TABLE kiln_archive ADD COLUMN unique_key TEXT;
+
+  -- Without an expiry a key is held until its job ends.
+  CREATE TABLE kiln_unique_keys (
+    key        TEXT PRIMARY KEY,
+    job_id     INTEGER NOT NULL,
+    expires_at INTEGER
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX kiln_unique_keys_expiry ON kiln_unique_keys (expires_at) WHERE expires_at IS NOT NULL;
+`;
+
+/**
+ * What jobs wait for. A row of kiln_dependencies stays as long as its child; those that are not met yet stand together.
+ */
+const DEPENDENCIES = `
+  -- Ids as JSON.
+  ALTER TABLE kiln_jobs ADD COLUMN parents TEXT;
+  ALTER TABLE kiln_archive ADD COLUMN parents TEXT;
+  ALTER TABLE kiln_jobs ADD COLUMN pending_parents INTEGER NOT NULL DEFAULT 0;
+  CREATE INDEX kiln_jobs_awaiting ON kiln_jobs (id, queue, kind) WHERE state = 'awaiting';
+  CREATE INDEX kiln_jobs_awaiting_queue ON kiln_jobs (queue) WHERE state = 'awaiting';
+
+  -- mask: the ends of the parent that are asked for: 1 succeeded, 2 failed, 4 deleted.
+  CREATE TABLE kiln_dependencies (
+    resolved  INTEGER NOT NULL,
+    parent_id INTEGER NOT NULL,
+    job_id    INTEGER NOT NULL,
+    mask      INTEGER NOT NULL,
+    PRIMARY KEY (resolved, parent_id, job_id)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Jobs that have ended and whose children were too many to be dealt with at once, in the order in which they ended.
+  CREATE TABLE kiln_ended_parents (
+    number    INTEGER PRIMARY KEY,
+    parent_id INTEGER NOT NULL,
+    ended     TEXT NOT NULL
+  ) STRICT;
+`;
+
 /** A job's rule is kept with it for the time when its key has been forgotten: `[max, rate, per, burst]`. */
 const LIMITS = `
   ALTER TABLE kiln_jobs ADD COLUMN limit_key TEXT;
@@ -158,6 +238,10 @@ const LIMITS = `
 /** Never changed once released; new ones are added at the end. A migration's number is its place, from 1. */
 const MIGRATIONS: readonly Migration[] = [
   { name: "spine", sql: SPINE },
+  { name: "console", sql: CONSOLE },
+  { name: "recurring", sql: RECURRING },
+  { name: "unique", sql: UNIQUE },
+  { name: "dependencies", sql: DEPENDENCIES },
   { name: "limits", sql: LIMITS },
 ];
 

@@ -24,11 +24,14 @@ interface Seen {
   readonly version: number;
   /** Grows with each job inserted and each time that jobs became ready otherwise. */
   readonly waiting: number;
+  /** Grows with each change of a recurring job. */
+  readonly recurring: number;
   readonly cancelling: ReadonlySet<number>;
   readonly paused: ReadonlySet<string>;
 }
 
-const WAITING = "SELECT sum(value) FROM kiln_sequences";
+const WAITING = "SELECT sum(value) FROM kiln_sequences WHERE name <> 'recurring'";
+const RECURRING = "SELECT value FROM kiln_sequences WHERE name = 'recurring'";
 const CANCELLING = "SELECT id FROM kiln_jobs INDEXED BY kiln_jobs_cancelling WHERE cancel_requested = 1";
 
 export class Watch {
@@ -127,6 +130,7 @@ export class Watch {
     return this.#db.readNow(() => ({
       version,
       waiting: this.#db.get<[number]>(WAITING)?.[0] ?? 0,
+      recurring: this.#db.get<[number]>(RECURRING)?.[0] ?? 0,
       cancelling: new Set(this.#db.all<[number]>(CANCELLING).map(([id]) => id)),
       paused: new Set(pausedQueues(this.#db)),
     }));
@@ -138,6 +142,7 @@ export class Watch {
     this.#seen = now;
     if (before === null || before === now) return;
     if (now.waiting !== before.waiting) this.#emit({ type: "ready", queue: null, delay: 0 });
+    if (now.recurring !== before.recurring) this.#emit({ type: "recurring" });
     for (const id of missing(now.cancelling, before.cancelling)) this.#emit({ type: "cancel", id });
     const toggled = [...missing(now.paused, before.paused), ...missing(before.paused, now.paused)];
     for (const queue of toggled) this.#emit({ type: "queue", queue });

@@ -18,7 +18,7 @@ await client.enqueue(mail, { to: "a", cc: null }); // error: TS2322
 await client.enqueue(mail, "a"); // error: TS2345
 await client.enqueue(cleanup, { all: true }); // error: TS2322
 await client.enqueue("mail", { to: "a" }); // error: TS2345
-await client.enqueue({ kind: "mail" }, { to: "a" }); // error: TS2739
+await client.enqueue({ kind: "mail" }, { to: "a" }); // error: TS2740
 
 await client.enqueue(mail, { to: "a" }, { priority: "high" }); // error: TS2322
 await client.enqueue(mail, { to: "a" }, { delay: new Date(0) }); // error: TS2322
@@ -27,6 +27,13 @@ await client.enqueue(mail, { to: "a" }, { timeout: true }); // error: TS2322
 await client.enqueue(mail, { to: "a" }, { meta: { a: 1 } }); // error: TS2322
 await client.enqueue(mail, { to: "a" }, { tags: "urgent" }); // error: TS2322
 await client.enqueue(mail, { to: "a" }, { maxAttemps: 5 }); // error: TS2561
+
+await client.enqueue(mail, { to: "a" }, { unique: false }); // error: TS2322
+await client.enqueue(mail, { to: "a" }, { unique: { debounce: true } }); // error: TS2322
+
+await client.enqueue(mail, { to: "a" }, { after: "7" }); // error: TS2322
+await client.enqueue(mail, { to: "a" }, { needs: [0] }); // error: TS2353
+mail.spec({ to: "a" }, { needs: 0 }); // error: TS2322
 
 await client.enqueueMany([{ definition: mail, args: { to: 5 }, options: undefined }]); // error: TS2741
 await client.enqueueMany([mail.spec({ to: 5 })]); // error: TS2322
@@ -40,4 +47,10 @@ await client.delete("7"); // error: TS2345
 await client.delete({ state: "failed", tag: "a" }); // error: TS2353
 await client.requeue(["7"]); // error: TS2322
 await client.series({ from: new Date(0), to: new Date(1) }); // error: TS2741
+await client.setRecurring("a", mail, { to: 5 }, { cron: "@daily" }); // error: TS2322
+await client.setRecurring("a", mail, { to: "a" }, { timeZone: "UTC" }); // error: TS2741
+await client.setRecurring("a", mail, { to: "a" }, { cron: "@daily", delay: "1s" }); // error: TS2353
+await client.setRecurring("a", mail, { to: "a" }, { cron: "@daily", misfire: "never" }); // error: TS2322
+await client.syncRecurring("app", [mail.spec({ to: "a" })]); // error: TS2739
+mail.recurring("a", { to: 5 }, { cron: "@daily" }); // error: TS2322
 (await client.get(1)).kind; // error: TS2531

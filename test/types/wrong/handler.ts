@@ -14,6 +14,8 @@ order.handler((job) => (job.attempt = 5)); // error: TS2540
 order.handler((_, context) => context.abort); // error: TS2339
 order.handler(async (job) => job.setParam("row")); // error: TS2554
 order.handler(async (job) => job.setParam(5, "row")); // error: TS2345
+order.handler((job) => job.log(5)); // error: TS2345
+order.handler((job) => job.progress("5")); // error: TS2345
 
 report.handler(({ args }) => ({ bytes: args.from.getTime() })); // error: TS2339
 report.handler(({ args }) => ({ bytes: args.big.toString().length })); // error: TS2339

@@ -1,0 +1,53 @@
+/** Which jobs a new one waits for, as users say it. */
+import type { OptionsChecker } from "./enqueue.ts";
+import { readInteger } from "./problems.ts";
+import { type JobId, PARENT_STATES, type Parent } from "./store.ts";
+
+const IDS = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
+const SUCCEEDED = ["succeeded"] as const;
+
+/** `call` says where the job stands among several; without it there are no positions that it could need. */
+export function readParents(
+  check: OptionsChecker,
+  call: { readonly index: number; readonly count: number } | undefined,
+): Parent[] {
+  const after = readIds(check, "after").map((id): Parent => ({ id, on: SUCCEEDED }));
+  const finished = readIds(check, "afterFinished").map((id): Parent => ({ id, on: PARENT_STATES }));
+  const needs = call === undefined ? [] : readNeeds(check, call).map((index): Parent => ({ index, on: SUCCEEDED }));
+  return [...after, ...finished, ...needs];
+}
+
+function readIds(check: OptionsChecker, field: "after" | "afterFinished"): JobId[] {
+  if (!check.has(field)) return [];
+  const value = check.value(field);
+  if (typeof value === "number") return [readInteger(check.problems, check.field(field), value, IDS) ?? 0];
+  if (!isArray(value)) {
+    check.refuse(field, "must be the id of a job or an array of ids");
+    return [];
+  }
+  const ids = check.array(field) ?? [];
+  return ids.map((id, place) => readInteger(check.problems, `${check.field(field)}[${place}]`, id, IDS) ?? 0);
+}
+
+/** False for what can't be told. */
+function isArray(value: unknown): boolean {
+  try {
+    return Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
+
+function readNeeds(check: OptionsChecker, { index, count }: { index: number; count: number }): number[] {
+  const given = check.array("needs") ?? [];
+  return given.map((position, place) => {
+    const known = typeof position === "number" && Number.isInteger(position) && position >= 0 && position < count;
+    if (known && position !== index) return position;
+    check.problems.add(
+      `${check.field("needs")}[${place}]`,
+      position,
+      "must be the position of another job of the call",
+    );
+    return 0;
+  });
+}

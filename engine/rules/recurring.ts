@@ -1,0 +1,91 @@
+/** What every store has to agree on about recurring jobs. */
+import { ConflictError, NotFoundError } from "../errors.ts";
+import { Problems } from "../problems.ts";
+import type {
+  FireRecurring,
+  JobFields,
+  NewJob,
+  PutRecurring,
+  RecurringDefinition,
+  RecurringTemplate,
+} from "../store.ts";
+import { checkNewJobs } from "./check.ts";
+import { RECURRING } from "./limits.ts";
+import { type FiringOccurrence, MISFIRES } from "./misfire.ts";
+import { CLEAN_RULE, INSTANT_RULE, isClean, isInstant, isName, RECURRING_RULE } from "./values.ts";
+
+/** What jobs that are to be like `job` have in common with it. */
+export function templateOf(job: NewJob): RecurringTemplate {
+  const { delay: _delay, runAt: _runAt, deadline: _deadline, recurringId: _id, ...template } = job;
+  return template;
+}
+
+/** What templates lack that were stored before there was such a thing. */
+const ADDED = { unique: null, parents: [], limit: null };
+
+/** One job of a template. */
+export function templateJob(template: RecurringTemplate, recurringId: string, runAt: Date | null): NewJob {
+  return { ...ADDED, ...template, delay: 0, runAt, deadline: null, recurringId };
+}
+
+const OCCURRENCE = "kiln.occurrence";
+const SKIPPED = "kiln.skipped";
+
+/** The run for an occurrence, which its meta tells: `kiln.occurrence` as ISO 8601 in UTC, and `kiln.skipped`. */
+export function occurrenceJob({ id, template }: RecurringDefinition, { at, skipped }: FiringOccurrence): NewJob {
+  const runAt = new Date(at);
+  const job = templateJob(template, id, runAt);
+  return { ...job, meta: { ...job.meta, [OCCURRENCE]: runAt.toISOString(), [SKIPPED]: String(skipped) } };
+}
+
+/** Which occurrence a job is the run for; null when it is none of a recurring job, or was triggered. */
+export function occurrenceOf({ recurringId, meta }: Pick<JobFields, "recurringId" | "meta">): Occurrence | null {
+  const at = Date.parse(meta[OCCURRENCE] ?? "");
+  if (recurringId === null || Number.isNaN(at)) return null;
+  return { at: new Date(at), skipped: Number(meta[SKIPPED]) || 0 };
+}
+
+export interface Occurrence {
+  /** When it was due. */
+  readonly at: Date;
+  /** Occurrences before it that were missed and did not run; counted up to 1,000. */
+  readonly skipped: number;
+}
+
+/** Whether the cron expression and the time zone mean anything is for the caller to know. @throws InvalidError */
+export function checkPutRecurring(put: PutRecurring): void {
+  const problems = new Problems();
+  const check = (ok: boolean, field: keyof PutRecurring, rule: string): void => {
+    if (!ok) problems.add(field, put[field], rule);
+  };
+  check(isName(put.id, RECURRING), "id", RECURRING_RULE);
+  check(put.group === null || isName(put.group, RECURRING), "group", RECURRING_RULE);
+  check(isClean(put.cron) && put.cron !== "", "cron", CLEAN_RULE);
+  check(isClean(put.timeZone) && put.timeZone !== "", "timeZone", CLEAN_RULE);
+  check(MISFIRES.includes(put.misfire), "misfire", `must be one of ${MISFIRES.join(", ")}`);
+  check(typeof put.overlap === "boolean", "overlap", "must be true or false");
+  check(typeof put.paused === "boolean", "paused", "must be true or false");
+  check(isInstant(put.nextRunAt), "nextRunAt", INSTANT_RULE);
+  check(Number.isSafeInteger(put.version) && put.version >= 0, "version", "must be a whole number of at least 0");
+  problems.end("can't set the recurring job");
+  const job = templateJob(put.template, put.id, null);
+  checkNewJobs([job], "can't set the recurring job", () => "template");
+}
+
+/** @throws InvalidError naming the position of each bad job */
+export function checkFireRecurring({ nextRunAt, lastRunAt, jobs }: FireRecurring): void {
+  const problems = new Problems();
+  if (!isInstant(nextRunAt)) problems.add("nextRunAt", nextRunAt, INSTANT_RULE);
+  if (!isInstant(lastRunAt)) problems.add("lastRunAt", lastRunAt, INSTANT_RULE);
+  problems.end("can't fire the recurring job");
+  checkNewJobs(jobs, "can't fire the recurring job");
+}
+
+/** `actual` is the version of the row, 0 = there is none. @throws ConflictError */
+export function assertVersion(id: string, expected: number, actual: number): void {
+  if (actual !== expected) {
+    throw new ConflictError(`recurring job ${id} has changed: its version is ${actual || "gone"}, not ${expected}`);
+  }
+}
+
+export const noRecurring = (id: string): NotFoundError => new NotFoundError(`there is no recurring job ${id}`);
