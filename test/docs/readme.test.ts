@@ -56,3 +56,21 @@ test("the tests in README.md pass", async () => {
   assert.equal(code, 0, stdout);
   assert.match(stdout, /^(ℹ|#) pass 2$/m);
 });
+
+test("the kinds of jobs in README.md can be enqueued as they are shown", async () => {
+  const readme = await readFile(join(ROOT, "README.md"), "utf8");
+  const [, program] =
+    /^## Kinds of jobs$.*?^```ts\n(.*?)^```$/ms.exec(readme) ?? assert.fail("README.md shows no kinds of jobs");
+  assert.ok(program);
+  await writeFile(join(dir, "kinds.ts"), program);
+  const child = spawn(process.execPath, ["--conditions=kiln-source", "kinds.ts"], { cwd: dir, timeout: 20_000 });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (chunk: Buffer) => {
+      output += chunk;
+    });
+  }
+  const code = await new Promise((resolve) => child.on("close", resolve));
+  assert.equal(code, 0, output);
+  assert.equal(output, "{ scheduled: 2, enqueued: 3, awaiting: 1 }\n");
+});
