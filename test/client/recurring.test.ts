@@ -291,3 +291,15 @@ test("kiln's own meta can't be set", async () => {
     'a key of meta must not begin with "kiln."',
   ]);
 });
+
+test("runs have the limit of their kind, or one of their own", async () => {
+  const { client, store, row } = await recurringWorld();
+  const mail = defineJob("mail", { limit: { max: 2 } });
+  await client.setRecurring("r", mail, {}, { cron: "@daily" });
+  assert.deepEqual((await row()).template.limit?.max, 2);
+  await client.setRecurring("r", mail, {}, { cron: "@daily", limit: { key: "own", max: 3 } });
+  assert.deepEqual((await row()).template.limit?.max, 3);
+  const id = await client.triggerRecurring("r");
+  const job = await store.job(id);
+  assert.deepEqual([job?.state, job?.limitKey], ["throttled", (await row()).template.limit?.key]);
+});

@@ -74,6 +74,12 @@ const tooLong = `"${"a".repeat(JSON_MAX_BYTES - 1)}"`;
 const goodKey: UniqueKey = { key: "0".repeat(32), window: null, onConflict: "keep" };
 const badKey = fc.constantFrom("", "0".repeat(31), "0".repeat(33), "A".repeat(32), `${"0".repeat(32)}\n`, 1 as never);
 
+const throwing = {
+  get key(): string {
+    throw new Error("not to be read");
+  },
+};
+
 /** A value that each field must refuse. */
 const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
   kind: fc.constantFrom("", "1a", "a b", "é", "a\n", `a${"b".repeat(128)}`, null as unknown as string),
@@ -86,19 +92,31 @@ const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
   runAt: badDate,
   deadline: badDate,
   title: badText,
-  limit: fc
-    .constantFrom<Partial<Limit>>(
-      ...[
-        { key: "" },
-        { key: "k".repeat(201) },
-        { key: "a\u0000" },
-        { key: 1 as unknown as string },
-        { max: 0, rate: 0 },
-      ],
-      ...[{ max: -1 }, { rate: -1 }, { per: -1 }, { burst: -1 }, { per: 0 }, { burst: 0 }, { max: 0.5 }, { rate: nan }],
-      ...[{ rate: 1_000_001 }, { burst: 1_000_000, rate: 1, per: LONGEST_DURATION }, { max: 1, rate: 0, per: -1 }],
-    )
-    .map((fields) => ({ key: "k", max: 1, rate: 1, per: 1, burst: 1, ...fields })),
+  limit: fc.oneof(
+    fc.constantFrom({}, undefined, 1, "limit", throwing).map((value) => value as unknown as Limit),
+    fc
+      .constantFrom<Partial<Limit>>(
+        ...[
+          { key: "" },
+          { key: "k".repeat(201) },
+          { key: "a\u0000" },
+          { key: 1 as unknown as string },
+          { max: 0, rate: 0 },
+        ],
+        ...[
+          { max: -1 },
+          { rate: -1 },
+          { per: -1 },
+          { burst: -1 },
+          { per: 0 },
+          { burst: 0 },
+          { max: 0.5 },
+          { rate: nan },
+        ],
+        ...[{ rate: 1_000_001 }, { burst: 1_000_000, rate: 1, per: LONGEST_DURATION }, { max: 1, rate: 0, per: -1 }],
+      )
+      .map((fields) => ({ key: "k", max: 1, rate: 1, per: 1, burst: 1, ...fields })),
+  ),
   tags: badText.map((value) => ["good", value]),
   meta: fc.oneof(
     badText.map((value) => ({ good: value })),

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { occurrenceJob, occurrenceOf } from "../../engine/rules/recurring.ts";
+import { checkNewJobs } from "../../engine/rules/check.ts";
+import { occurrenceJob, occurrenceOf, templateJob } from "../../engine/rules/recurring.ts";
 import { UNFINISHED } from "../../engine/rules/state.ts";
+import type { RecurringTemplate } from "../../engine/store.ts";
 import { recurringOf } from "../conformance/recurring.ts";
 
 test("the occurrence that a job is the run for is read back from it", () => {
@@ -10,6 +12,13 @@ test("the occurrence that a job is the run for is read back from it", () => {
   assert.deepEqual(job.meta, { "kiln.occurrence": "2026-03-08T07:30:00.000Z", "kiln.skipped": "3" });
   assert.deepEqual([job.recurringId, job.runAt, job.delay, job.deadline], ["a", new Date(at), 0, null]);
   assert.deepEqual(occurrenceOf(job), { at: new Date(at), skipped: 3 });
+});
+
+test("a template that was stored before jobs had keys, parents and limits still makes jobs", () => {
+  const { unique: _unique, parents: _parents, limit: _limit, ...older } = recurringOf().template;
+  const job = templateJob(older as RecurringTemplate, "a", null);
+  assert.deepEqual([job.unique, job.parents, job.limit], [null, [], null]);
+  checkNewJobs([job]);
 });
 
 test("other jobs are the run for none, whatever their meta says", () => {

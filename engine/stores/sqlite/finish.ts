@@ -1,7 +1,7 @@
 /**
  * Writes for running jobs, each fenced by its claim. `finish` is one transaction of 5 statements when all jobs succeeded
  * without output, plus 2 for each that ended otherwise or has output, 1 for each that runs again, 1 for each that gets a
- * history entry, 1 for each unique key that is released, and for children what `dependencies.ts` says. Args are never read.
+ * history entry, 1 for each unique key that is released, and for children what `dependencies.ts` says, for limited jobs what `limits.ts` says. Args are never read.
  */
 import { ClaimLostError } from "../../errors.ts";
 import { checkParams } from "../../rules/check.ts";

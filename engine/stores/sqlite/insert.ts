@@ -1,6 +1,7 @@
 /**
  * Adding jobs. One transaction of 2 statements plus one for each job; a job that is ready now writes the table and one
- * index, a scheduled one the table and two. A unique job or one with parents costs 2 more, and 1 for each parent.
+ * index, a scheduled one the table and two. A unique job or one with parents costs 2 more, and 1 for each parent; each key
+ * and lane of limits what `limits.ts` says.
  */
 import { checkNewJobs } from "../../rules/check.ts";
 import { type Birth, births, namedParents } from "../../rules/dependencies.ts";
