@@ -3,8 +3,8 @@
  * Durations are in milliseconds; instants are the store's, with millisecond resolution.
  */
 
+import type { NewJob } from "./requests.ts";
 import type { Misfire } from "./rules/misfire.ts";
-import type { NewJob } from "./store.ts";
 
 /** Valid JSON, encoded. */
 export type JsonText = string;
