@@ -182,7 +182,7 @@ const CHANGES: readonly (readonly [zone: string, ...around: string[]])[] = [
 for (const [zone, ...around] of CHANGES) {
   test(`${zone}: every minute around each change, as Intl has it`, () => {
     for (const day of around) {
-      const from = Date.parse(day) - 2 * DAY;
+      const from = Date.parse(day) - DAY;
       const to = Date.parse(day) + 2 * DAY;
       const walk = minutes(zone, from, to);
       for (const spec of SPECS) {
@@ -204,7 +204,7 @@ test("the next occurrence is the same from wherever it is asked", () => {
       for (const spec of SPECS.slice(1, 12)) {
         const { nextAfter } = makeSchedule(spec.cron, zone);
         const fired = firings(spec, walk);
-        for (let at = from; at < from + 2 * DAY; at += 47 * 60_000 + 7) {
+        for (let at = from; at < from + 2 * DAY; at += 97 * 60_000 + 7) {
           const expected = fired.find((instant) => instant > at);
           assert.equal(nextAfter(at), expected, `${spec.cron} in ${zone} after ${new Date(at).toISOString()}`);
         }
