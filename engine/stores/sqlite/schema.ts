@@ -236,7 +236,7 @@ const LIMITS = `
 `;
 
 /** Never changed once released; new ones are added at the end. A migration's number is its place, from 1. */
-const MIGRATIONS: readonly Migration[] = [
+export const MIGRATIONS: readonly Migration[] = [
   { name: "spine", sql: SPINE },
   { name: "console", sql: CONSOLE },
   { name: "recurring", sql: RECURRING },
@@ -245,7 +245,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: "limits", sql: LIMITS },
 ];
 
-const LEDGER = `CREATE TABLE IF NOT EXISTS kiln_migrations
+export const LEDGER = `CREATE TABLE IF NOT EXISTS kiln_migrations
   (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT`;
 
 /** @throws StoreError `store_newer`; the file is only read */
