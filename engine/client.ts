@@ -1,13 +1,12 @@
 /** The client: adds jobs, and looks after those that are there. */
 import type { Duration } from "./duration.ts";
 import { type EnqueueOptions, newJob, newJobs } from "./enqueue.ts";
-import { InvalidError, StoreError } from "./errors.ts";
+import { StoreError } from "./errors.ts";
 import type { JobDefinition, JobSpec, RecurringSpec } from "./job.ts";
-import { Problems, readInteger, readName } from "./problems.ts";
+import { invalid, Problems, readInteger, readName } from "./problems.ts";
 import type { RecurringOptions } from "./recurring.ts";
 import * as recurring from "./recurring.ts";
-import { CONSOLE, KIND, LONGEST_DURATION, PAGE, QUEUE } from "./rules/limits.ts";
-import { shown } from "./rules/text.ts";
+import { CONSOLE, KIND, LONGEST_DURATION, MINUTE, PAGE, QUEUE } from "./rules/limits.ts";
 import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import {
@@ -294,7 +293,6 @@ export class Client {
 }
 
 const IDS = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
-const MINUTE = 60_000;
 
 function oneResultEach(who: string, insert: Insert): Insert {
   return async (jobs) => {
@@ -302,10 +300,6 @@ function oneResultEach(who: string, insert: Insert): Insert {
     if (inserted?.length === jobs.length) return inserted;
     throw new StoreError("store_failed", `${who} gave ${inserted?.length ?? "no"} results for ${jobs.length} jobs`);
   };
-}
-
-function invalid(what: string, field: string, value: unknown, rule: string): InvalidError {
-  return new InvalidError(what, [{ field, value: shown(value), rule }]);
 }
 
 function checkQueue(what: string, queue: unknown): void {

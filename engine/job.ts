@@ -3,11 +3,10 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Client } from "./client.ts";
 import type { Duration } from "./duration.ts";
 import type { SpecOptions } from "./enqueue.ts";
-import { InvalidError } from "./errors.ts";
 import type { Decoded } from "./json.ts";
 import { LIMIT_OPTIONS, type LimitOptions, readLimit } from "./limit.ts";
 import type { Logger } from "./logger.ts";
-import { Problems, readName } from "./problems.ts";
+import { invalid, Problems, readName } from "./problems.ts";
 import type { RecurringOptions } from "./recurring.ts";
 import type { Backoff } from "./retry.ts";
 import { ATTEMPTS, KIND, LONGEST_DURATION, PRIORITY, QUEUE } from "./rules/limits.ts";
@@ -226,9 +225,7 @@ export class JobDefinition<Input, Args = Input, Output = unknown> implements Any
   /** Says what to do with jobs of this kind; goes into `ServerConfig.handlers`. @throws InvalidError */
   handler(run: HandlerFunction<Args, Output>): Handler<Input, Args, Output> {
     if (typeof run !== "function") {
-      throw new InvalidError(`bad handler of ${this.kind}`, [
-        { field: "handler", value: shown(run), rule: "must be a function" },
-      ]);
+      throw invalid(`bad handler of ${this.kind}`, "handler", run, "must be a function");
     }
     return new Handler(this, run);
   }

@@ -19,6 +19,11 @@ export function pathStep(key: string | number): string {
   return PLAIN_KEY.test(key) ? `.${key}` : `[${shown(key)}]`;
 }
 
+/** The error for a single value that is wrong; `what` says what can't be done. */
+export function invalid(what: string, field: string, value: unknown, rule: string): InvalidError {
+  return new InvalidError(what, [{ field, value: shown(value), rule }]);
+}
+
 /** Everything that is wrong with one call. */
 export class Problems {
   readonly #shown: Problem[] = [];

@@ -17,13 +17,14 @@ import {
   JSON_MAX_BYTES,
   KIND,
   LONGEST_DURATION,
+  MINUTE,
   PAGE,
   PARAM_KEY_MAX_BYTES,
   PRIORITY,
   QUEUE,
   RECURRING,
 } from "./limits.ts";
-import { isJson } from "./outcome.ts";
+import { isJson, minuteOf } from "./outcome.ts";
 import { checkUnique } from "./unique.ts";
 import {
   CLEAN_RULE,
@@ -160,8 +161,6 @@ function checkPage(problems: Problems, query: { readonly limit?: number }): numb
   return limit === 0 ? PAGE.default : Math.min(limit, PAGE.max);
 }
 
-const MINUTE = 60_000;
-
 /** The range in milliseconds since 1970: buckets that start at or after `from`, minutes before `to`. @throws InvalidError */
 export function checkSeries(query: SeriesQuery): { from: number; to: number; step: number } {
   const { step } = query;
@@ -172,5 +171,5 @@ export function checkSeries(query: SeriesQuery): { from: number; to: number; ste
   if (!isInstant(query.to)) problems.add("to", query.to, INSTANT_RULE);
   problems.end("bad series");
   const from = query.from.getTime();
-  return { from: from - (from % step), to: query.to.getTime() - (query.to.getTime() % MINUTE), step };
+  return { from: from - (from % step), to: minuteOf(query.to.getTime()), step };
 }

@@ -1,6 +1,5 @@
 /** Page cursors: the sort key of the last job of a page, opaque to users. */
-import { InvalidError } from "../errors.ts";
-import { shown } from "./text.ts";
+import { invalid } from "../problems.ts";
 
 export function encodeCursor(key: readonly number[]): string {
   return Buffer.from(JSON.stringify(key)).toString("base64url");
@@ -14,7 +13,5 @@ export function decodeCursor(cursor: string, length: number): number[] {
   } catch {
     // Not JSON: refused below like any other wrong text.
   }
-  throw new InvalidError("bad query", [
-    { field: "cursor", value: shown(cursor), rule: "must be the `next` of a page of the same query" },
-  ]);
+  throw invalid("bad query", "cursor", cursor, "must be the `next` of a page of the same query");
 }

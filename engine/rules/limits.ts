@@ -24,6 +24,8 @@ export const HISTORY_MAX_ENTRIES = 16;
 /** Of a job's console: lines of one attempt (then one more says that the rest is missing), and lines in one page. */
 export const CONSOLE = { maxLines: 1_000, lineMaxBytes: 4 * 1024, page: { default: 100, max: 500 } } as const;
 export const PROGRESS = { min: 0, max: 100 } as const;
+/** Statistics are kept by the minute, milliseconds. */
+export const MINUTE = 60_000;
 /** Counts of live jobs stop here. */
 export const COUNT_CAP = 100_000;
 /** Children that a job's record names. */

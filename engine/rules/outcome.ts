@@ -2,7 +2,7 @@
 
 import { type HistoryEntry, type JobState, OUTCOME_STATES, type Outcome } from "../store.ts";
 import { historyEntry } from "./history.ts";
-import { JSON_MAX_BYTES, LONGEST_DURATION } from "./limits.ts";
+import { JSON_MAX_BYTES, LONGEST_DURATION, MINUTE } from "./limits.ts";
 import { waitingState } from "./state.ts";
 import { shown } from "./text.ts";
 
@@ -21,6 +21,9 @@ export interface Settled {
 
 export const COUNTERS = ["succeeded", "failed", "deleted", "retried"] as const;
 export type Counter = (typeof COUNTERS)[number];
+
+/** The start of the minute in whose statistics an instant counts. */
+export const minuteOf = (instant: number): number => instant - (instant % MINUTE);
 
 /** The rule that an outcome breaks so that it can never be stored, or null. */
 export function refusal(outcome: Outcome): string | null {

@@ -43,7 +43,6 @@ const STATS_RETENTION = 14 * 24 * 3_600_000;
 /** One stretch of leadership. */
 interface Term {
   readonly holder: string;
-  readonly since: number;
   readonly abort: AbortController;
   readonly duties: Background;
 }
@@ -92,7 +91,7 @@ export class Leader {
       const { held } = await withDeadline(runtime, "lead", ttl / 3, lead);
       if (!held) return await this.#stepDown();
       this.#until = sent + ttl;
-      if (this.#term === null) this.#start(holder, sent);
+      if (this.#term === null) this.#start(holder);
     } catch (error) {
       faults.report("lead", error);
       // The next try would come after the lease has run out.
@@ -100,10 +99,10 @@ export class Leader {
     }
   }
 
-  #start(holder: string, since: number): void {
+  #start(holder: string): void {
     const { runtime, faults, rescueDelay, rescueInterval } = this.#deps;
     const duties = new Background((name, error) => faults.report(name, error));
-    const term: Term = { holder, since, abort: new AbortController(), duties };
+    const term: Term = { holder, abort: new AbortController(), duties };
     this.#term = term;
     runtime.mark("became leader");
     duties.start("recurring", () => this.#recurring.run(term.abort.signal));

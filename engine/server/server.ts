@@ -5,10 +5,11 @@
  *
  * Beside it: Heartbeat (alive, fencing, lost claims), Leader (recurring jobs, rescue, sweep, prune), Listener (wake-ups).
  */
+
 import { Background, settlesWithin, withDeadline } from "../async.ts";
 import { Client } from "../client.ts";
-import { ConflictError, InvalidError, ShutdownError } from "../errors.ts";
-import { shown } from "../rules/text.ts";
+import { ConflictError, ShutdownError } from "../errors.ts";
+import { invalid } from "../problems.ts";
 import type { ClaimedJob, ServerInfo, Store } from "../store.ts";
 import { Checker, hasMethods, isAbortSignal } from "../validate.ts";
 import { Attempts } from "./attempts.ts";
@@ -290,5 +291,5 @@ function readSignal(options: unknown): AbortSignal | undefined {
 
 function checkStore(store: unknown): asserts store is Store {
   if (hasMethods(store, ["claim", "finish"])) return;
-  throw new InvalidError("can't make a server", [{ field: "store", value: shown(store), rule: "must be a store" }]);
+  throw invalid("can't make a server", "store", store, "must be a store");
 }

@@ -1,10 +1,11 @@
 /** What waits to run, for tests of code that enqueues. */
+
 import { AssertionError } from "node:assert";
 import { isDeepStrictEqual } from "node:util";
 import type { Client } from "../client.ts";
-import { InvalidError } from "../errors.ts";
 import { JobDefinition } from "../job.ts";
 import { type Decoded, decodeJson, encodeJson } from "../json.ts";
+import { invalid } from "../problems.ts";
 import { shown } from "../rules/text.ts";
 import type { JobState } from "../store.ts";
 import { hasMethods } from "../validate.ts";
@@ -69,7 +70,7 @@ export async function assertNotEnqueued<Input, Args, Output>(
 
 function check(name: string, client: unknown, definition: unknown): void {
   const refuse = (field: string, value: unknown, rule: string): never => {
-    throw new InvalidError(`bad ${name}`, [{ field, value: shown(value), rule }]);
+    throw invalid(`bad ${name}`, field, value, rule);
   };
   if (!hasMethods(client, ["list", "counts"])) refuse("client", client, "must be a client");
   if (!JobDefinition.is(definition)) refuse("definition", definition, "must be what defineJob returned");

@@ -1,13 +1,12 @@
 /** One attempt of one handler through the path that a server takes, without a server and without a store of yours. */
 import { Client } from "../client.ts";
 import { type EnqueueOptions, newJob } from "../enqueue.ts";
-import { CancelledError, InvalidError, KilnError } from "../errors.ts";
+import { CancelledError, KilnError } from "../errors.ts";
 import { Handler } from "../job.ts";
 import { type Decoded, tryEncodeJson } from "../json.ts";
-import { pathStep } from "../problems.ts";
+import { invalid, pathStep } from "../problems.ts";
 import { type AttemptEnd, classify, endedByFence } from "../rules/classify.ts";
 import { ATTEMPTS, LONGEST_DURATION } from "../rules/limits.ts";
-import { shown } from "../rules/text.ts";
 import { systemRuntime } from "../runtime.ts";
 import { Attempt } from "../server/attempt.ts";
 import { Completer } from "../server/completer.ts";
@@ -108,8 +107,7 @@ export async function runJob<Input, Args, Output>(
   options: RunJobOptions = {},
 ): Promise<JobResult<Output>> {
   if (!Handler.is(handler)) {
-    const rule = "must be a handler, as made by `defineJob(…).handler(…)`";
-    throw new InvalidError(WHAT, [{ field: "handler", value: shown(handler), rule }]);
+    throw invalid(WHAT, "handler", handler, "must be a handler, as made by `defineJob(…).handler(…)`");
   }
   const check: OptionsChecker = new Checker(WHAT, options, OPTIONS);
   const attempt = check.integer("attempt", { ...ATTEMPTS, default: 1 });

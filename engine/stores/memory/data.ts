@@ -1,6 +1,6 @@
 /** The tables of the memory store, and the few functions that keep their indexes right. */
 
-import type { Counter } from "../../rules/outcome.ts";
+import { type Counter, minuteOf } from "../../rules/outcome.ts";
 import { waitingState } from "../../rules/state.ts";
 import type { Runtime } from "../../runtime.ts";
 import {
@@ -249,11 +249,9 @@ export function livingServer(data: Data, id: string): ServerRow | null {
   return server && server.deadAt === null ? server : null;
 }
 
-const MINUTE = 60_000;
-
 /** Counts the end of an attempt, or of a job, in its minute and in the totals. */
 export function tally(data: Data, counter: Counter, now: number): void {
-  const minute = now - (now % MINUTE);
+  const minute = minuteOf(now);
   const counts = getOrAdd(data.minutes, minute, () => ({ succeeded: 0, failed: 0, deleted: 0, retried: 0 }));
   counts[counter] += 1;
   if (isArchived(counter)) data.totals[counter] += 1;

@@ -6,7 +6,7 @@
 import { ClaimLostError } from "../../errors.ts";
 import { checkParams } from "../../rules/check.ts";
 import { isParentState } from "../../rules/dependencies.ts";
-import { COUNTERS, type Counter, refusal, type Settled, settle } from "../../rules/outcome.ts";
+import { COUNTERS, type Counter, minuteOf, refusal, type Settled, settle } from "../../rules/outcome.ts";
 import { releasesKey } from "../../rules/unique.ts";
 import type { ArchivedState, FinishResult, JobId, JobRef, JsonText, Outcome } from "../../store.ts";
 import { archive, archiveAll, historyWith } from "./archive.ts";
@@ -152,7 +152,6 @@ class Finishing {
 
 export type Tally = Record<Counter, number>;
 
-const MINUTE = 60_000;
 /** Where the all-time totals are kept among the minutes, so that old minutes can simply be removed. */
 export const ALL_TIME = -1;
 
@@ -164,7 +163,7 @@ const TALLY = `INSERT INTO kiln_stats (minute, server, succeeded, failed, delete
 /** Adds to the statistics; an operator's doings have no server, ''. 1 statement of 2 rows, or none. */
 export function tally(db: Connection, tx: Transaction, server: string, counts: Tally): void {
   if (COUNTERS.every((counter) => counts[counter] === 0)) return;
-  const minute = tx.now - (tx.now % MINUTE);
+  const minute = minuteOf(tx.now);
   db.run(TALLY, minute, server, counts.succeeded, counts.failed, counts.deleted, counts.retried);
 }
 
