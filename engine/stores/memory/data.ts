@@ -131,6 +131,8 @@ export interface Data {
   /** Scheduled jobs that have had an attempt. */
   retries: number;
   lastId: JobId;
+  /** For the simulator: called before a job is added, changed or removed. */
+  observe: ((row: Row, what: "add" | "change" | "remove") => void) | null;
 }
 
 export function emptyData(runtime: Runtime, wake: Wake): Data {
@@ -153,22 +155,26 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
     totals: { succeeded: 0, deleted: 0 },
     retries: 0,
     lastId: 0,
+    observe: null,
   };
 }
 
 export function addRow(data: Data, row: Row): void {
+  data.observe?.(row, "add");
   data.jobs.set(row.id, row);
   enter(data, row);
 }
 
 /** Changes a job and moves it in every index. */
 export function change(data: Data, row: Row, to: Partial<Row>): void {
+  data.observe?.(row, "change");
   leave(data, row);
   Object.assign(row, to);
   enter(data, row);
 }
 
 export function removeRow(data: Data, row: Row): void {
+  data.observe?.(row, "remove");
   leave(data, row);
   data.jobs.delete(row.id);
 }

@@ -48,6 +48,7 @@ import { type Data, emptyData } from "./data.ts";
 import * as finishing from "./finish.ts";
 import { insert } from "./insert.ts";
 import * as inspect from "./inspect.ts";
+import { dataOf } from "./internals.ts";
 import * as maintain from "./maintain.ts";
 import * as recurring from "./recurring.ts";
 import { Wake } from "./wake.ts";
@@ -67,6 +68,7 @@ export class MemoryStore implements Store {
   /** An empty store. */
   constructor(options: MemoryStoreOptions = {}) {
     this.#data = emptyData(options.runtime ?? systemRuntime, this.#wake);
+    dataOf.set(this, this.#data);
   }
 
   /** The same as the constructor, in the form that all stores share. */

@@ -48,6 +48,7 @@ import * as coordinate from "./coordinate.ts";
 import * as finishing from "./finish.ts";
 import { insert } from "./insert.ts";
 import * as inspect from "./inspect.ts";
+import { connectionOf } from "./internals.ts";
 import * as limits from "./limits.ts";
 import * as maintain from "./maintain.ts";
 import * as recurring from "./recurring.ts";
@@ -85,6 +86,7 @@ export class SqliteStore implements Store {
     this.capabilities = { durable: isFile, crossProcessEvents: isFile };
     this.#db = db;
     this.#wake = new Wake(db);
+    connectionOf.set(this, db);
   }
 
   /**

@@ -1,0 +1,170 @@
+/** The process in which jobs are enqueued and operators act. What it knows survives it, as in an application's database. */
+import { sleep, withDeadline } from "../engine/async.ts";
+import { Client } from "../engine/client.ts";
+import type { SpecOptions } from "../engine/enqueue.ts";
+import { NotFoundError } from "../engine/errors.ts";
+import type { HandlerContext } from "../engine/job.ts";
+import type { JobId } from "../engine/store.ts";
+import type { Database } from "./database.ts";
+import { planned, recurring } from "./handlers.ts";
+import type { Incarnation } from "./process.ts";
+import type { Action, JobPlan, Scenario } from "./scenario.ts";
+import type { World } from "./world.ts";
+
+const RETRY = 1_000;
+const NEVER = new AbortController().signal;
+const MS = 1_000;
+
+export class Application {
+  readonly #world: World;
+  readonly #database: Database;
+  readonly #scenario: Scenario;
+  /** Ids by plan, of those that were confirmed. */
+  readonly #ids = new Map<number, JobId>();
+  /** What has been done, by name. */
+  readonly #done = new Set<string>();
+  #healed = false;
+
+  constructor(world: World, database: Database, scenario: Scenario) {
+    this.#world = world;
+    this.#database = database;
+    this.#scenario = scenario;
+  }
+
+  /** All that was planned has been done. */
+  get done(): boolean {
+    const { jobs, recurring, actions } = this.#scenario;
+    return this.#done.size === jobs.length + recurring.length + actions.length;
+  }
+
+  /** From now on what has failed is deleted, queues are not paused, and recurring jobs make no more jobs. */
+  heal(): void {
+    this.#healed = true;
+  }
+
+  /** A process has been started to do what is still to be done. */
+  start(incarnation: Incarnation): void {
+    const client = new Client(this.#database.connect(incarnation), { runtime: incarnation });
+    const { jobs, recurring: recurrences, actions } = this.#scenario;
+    const begin = (name: string, at: number, work: () => Promise<unknown>): void => {
+      if (!this.#done.has(name)) void this.#task(incarnation, name, at, work);
+    };
+    for (const [index, job] of jobs.entries()) begin(`job${index}`, job.at, () => this.#enqueue(client, index));
+    for (const [index, plan] of recurrences.entries()) {
+      const { cron, timeZone, misfire, overlap } = plan;
+      const set = (): Promise<void> =>
+        client.setRecurring(`r${index}`, recurring, { plan: index }, { cron, timeZone, misfire, overlap, queue: "a" });
+      begin(`recurring${index}`, plan.at, set);
+    }
+    for (const [index, action] of actions.entries()) {
+      begin(`action${index}`, action.at, () => this.#act(client, action));
+    }
+    void this.#tidy(incarnation, client);
+  }
+
+  /** Through the client of a handler. */
+  async enqueueFrom(plan: number, { client }: HandlerContext): Promise<void> {
+    const job = this.#scenario.jobs[plan];
+    if (job !== undefined) await client.enqueue(planned, { plan }, optionsOf(job, []));
+  }
+
+  /** Does it at its time, and again until it was confirmed. */
+  async #task(incarnation: Incarnation, name: string, at: number, work: () => Promise<unknown>): Promise<void> {
+    await sleep(incarnation, at - this.#world.now / MS, NEVER);
+    for (;;) {
+      try {
+        await withTimeout(incarnation, work);
+        this.#done.add(name);
+        return;
+      } catch {
+        await sleep(incarnation, RETRY, NEVER);
+      }
+    }
+  }
+
+  async #enqueue(client: Client, index: number): Promise<void> {
+    const job = this.#scenario.jobs[index] as JobPlan;
+    const parents = job.after.map(({ job: parent, finished }) => ({ id: this.#ids.get(parent), finished }));
+    if (parents.some(({ id }) => id === undefined)) throw new Error("its parents have not been enqueued yet");
+    let known = parents as { id: JobId; finished: boolean }[];
+    // Retention may have removed a parent before its child comes.
+    for (;;) {
+      try {
+        this.#ids.set(index, await client.enqueue(planned, { plan: index }, optionsOf(job, known)));
+        return;
+      } catch (error) {
+        if (!(error instanceof NotFoundError) || known.length === 0) throw error;
+        known = [];
+      }
+    }
+  }
+
+  async #act(client: Client, action: Action): Promise<void> {
+    switch (action.type) {
+      case "delete":
+      case "requeue": {
+        const id = this.#ids.get(action.job);
+        if (id !== undefined) await client[action.type](id);
+        return;
+      }
+      case "deleteFailed":
+        await client.delete({ state: "failed" });
+        return;
+      case "requeueFailed":
+        await client.requeue({ state: "failed" });
+        return;
+      default:
+        await client[action.type](action.queue);
+    }
+  }
+
+  /** Once all is healed, nothing may stay behind for good: an operator looks after it. */
+  async #tidy(incarnation: Incarnation, client: Client): Promise<void> {
+    let removed = false;
+    for (;;) {
+      await sleep(incarnation, 5_000, NEVER);
+      if (!this.#healed) continue;
+      try {
+        await withTimeout(incarnation, async () => {
+          if (!removed) {
+            for (const queue of ["a", "b"]) await client.resumeQueue(queue);
+            for (const { id } of await client.recurring()) await client.removeRecurring(id);
+          }
+          if (this.done) removed = true;
+          await client.delete({ state: "failed" });
+        });
+      } catch {
+        // Tried again.
+      }
+    }
+  }
+}
+
+function optionsOf(job: JobPlan, parents: readonly { id: JobId; finished: boolean }[]): SpecOptions {
+  const { queue, priority, delay, maxAttempts, timeout, limit, unique } = job;
+  return {
+    ...{ queue, priority, delay, maxAttempts },
+    ...(timeout !== null && { timeout }),
+    ...(limit !== null && { limit: limitOf(limit) }),
+    ...(unique !== null && { unique: uniqueOf(unique) }),
+    after: parents.filter(({ finished }) => !finished).map(({ id }) => id),
+    afterFinished: parents.filter(({ finished }) => finished).map(({ id }) => id),
+  };
+}
+
+function limitOf({ key, max, rate, per, burst }: NonNullable<JobPlan["limit"]>): NonNullable<SpecOptions["limit"]> {
+  return {
+    key: `k${key}`,
+    ...(max > 0 && { max }),
+    ...(rate > 0 && { rate, per, burst }),
+  };
+}
+
+function uniqueOf({ key, window, mode }: NonNullable<JobPlan["unique"]>): NonNullable<SpecOptions["unique"]> {
+  return { key: `u${key}`, ...(window !== null && { for: window }), ...(mode === "replace" && { replace: true }) };
+}
+
+/** Rejects when it has not answered in time: a request or a reply may have been lost. */
+function withTimeout(incarnation: Incarnation, work: () => Promise<unknown>): Promise<unknown> {
+  return withDeadline(incarnation, "a call of the application", 5_000, work);
+}

@@ -1,0 +1,115 @@
+/**
+ * What has happened in a run, from two sources that know nothing of each other: what the database has committed, in the
+ * order of the commits, and what the processes have done. Invariants are checked against it while the run goes on.
+ */
+import type { JobId } from "../engine/store.ts";
+import type { Change } from "./audit.ts";
+import type { Call } from "./database.ts";
+import type { Micros } from "./world.ts";
+
+/** A call that the database has executed, whether or not anyone hears of it. */
+export interface Commit {
+  readonly type: "commit";
+  readonly at: Micros;
+  /** The database's clock as the call read it, milliseconds since 1970. */
+  readonly clock: number;
+  /** From 1. */
+  readonly number: number;
+  readonly call: Call;
+  /** What the database answered; undefined when it refused the call. */
+  readonly result: unknown;
+  readonly error: unknown;
+  readonly changes: readonly Change[];
+}
+
+interface Of {
+  readonly at: Micros;
+  /** For example `n0.2`: the second start of process `n0`. */
+  readonly incarnation: string;
+}
+
+interface OfRun extends Of {
+  readonly job: JobId;
+  readonly claim: number;
+  readonly attempt: number;
+}
+
+export type ProcessEvent =
+  | (OfRun & { readonly type: "start" })
+  | (OfRun & { readonly type: "abort"; readonly reason: string })
+  | (OfRun & { readonly type: "end"; readonly how: string })
+  /** Something in the world outside that can't be taken back, such as a charge. */
+  | (OfRun & { readonly type: "effect"; readonly what: string })
+  | (Of & { readonly type: "up" })
+  /** `armed`: timers that were left when it had stopped. */
+  | (Of & { readonly type: "down"; readonly how: "killed" | "stopped" | "stopping"; readonly armed?: number })
+  | (Of & { readonly type: "reply"; readonly call: Call; readonly ok: boolean });
+
+export interface FaultEvent {
+  readonly type: "fault";
+  readonly at: Micros;
+  /** What it hits: a process or `database`. */
+  readonly target: string;
+  readonly what: string;
+}
+
+export type HistoryEvent = Commit | ProcessEvent | FaultEvent;
+
+/** A promise that was broken. */
+export class Violation extends Error {
+  override readonly name = "Violation";
+  /** Its number in docs/simulator.md, for example `S3`. */
+  readonly invariant: string;
+  readonly job: JobId | null;
+
+  constructor(invariant: string, message: string, job: JobId | null = null) {
+    super(message);
+    this.invariant = invariant;
+    this.job = job;
+  }
+
+  /** The same for the same kind of failure: without numbers. */
+  get signature(): string {
+    return `${this.invariant} ${this.message.replace(/\d+(\.\d+)?/g, "#")}`;
+  }
+}
+
+/** Watches a run for one kind of broken promise. Throws a `Violation` as soon as it sees one. */
+export interface Checker {
+  readonly name: string;
+  see(event: HistoryEvent): void;
+  /** When the run is over. */
+  end?(): void;
+}
+
+export class History {
+  /** What the timeline may show: all but calls that changed nothing. */
+  readonly events: HistoryEvent[] = [];
+  readonly #checkers: readonly Checker[];
+  #commits = 0;
+
+  constructor(checkers: readonly Checker[]) {
+    this.#checkers = checkers;
+  }
+
+  get commits(): number {
+    return this.#commits;
+  }
+
+  nextCommit(): number {
+    this.#commits += 1;
+    return this.#commits;
+  }
+
+  /** @throws Violation */
+  add(event: HistoryEvent): void {
+    const quiet = event.type === "reply" || (event.type === "commit" && event.changes.length === 0);
+    if (!quiet) this.events.push(event);
+    for (const checker of this.#checkers) checker.see(event);
+  }
+
+  /** @throws Violation */
+  end(): void {
+    for (const checker of this.#checkers) checker.end?.();
+  }
+}

@@ -1,0 +1,222 @@
+/**
+ * Runs one scenario: first the time of its faults, in which nothing may go wrong that must not; then all that was not
+ * broken for ever is healed, and everything must come to its end within a bound.
+ */
+import { MemoryStore } from "../engine/stores/memory/index.ts";
+import { SqliteStore } from "../engine/stores/sqlite/index.ts";
+import { Application } from "./client.ts";
+import { Cluster, LONGEST_BACKOFF } from "./cluster.ts";
+import { Database, type OpenStore, type StoreKind } from "./database.ts";
+import { onUnhandledRejection } from "./drain.ts";
+import { FaultInjector } from "./faults.ts";
+import { Health, handlersFor } from "./handlers.ts";
+import { type Checker, History, type HistoryEvent, Violation } from "./history.ts";
+import { Jobs } from "./jobs.ts";
+import type { Observer } from "./process.ts";
+import { Stream } from "./random.ts";
+import type { Scenario } from "./scenario.ts";
+import { World } from "./world.ts";
+
+export interface RunOptions {
+  readonly store: StoreKind;
+  /** Made anew for each run. */
+  readonly checkers?: (scenario: Scenario) => readonly Checker[];
+}
+
+export interface RunResult {
+  /** Null = every promise was kept. */
+  readonly failure: Failure | null;
+  readonly digest: number;
+  readonly events: number;
+  readonly commits: number;
+  readonly faults: number;
+  /** Milliseconds of virtual time. */
+  readonly simulated: number;
+  readonly marks: ReadonlySet<string>;
+  readonly history: readonly HistoryEvent[];
+}
+
+export interface Failure {
+  /** A promise that was broken, or `error` for what should never be thrown. */
+  readonly invariant: string;
+  readonly message: string;
+  /** The same for failures of the same kind. */
+  readonly signature: string;
+  readonly job: number | null;
+  /** Milliseconds since the beginning. */
+  readonly at: number;
+  readonly cause: unknown;
+}
+
+const OPEN: Readonly<Record<StoreKind, OpenStore>> = {
+  memory: (runtime) => MemoryStore.open({ runtime }),
+  sqlite: (runtime) => SqliteStore.open({ path: ":memory:", runtime, durability: "normal" }),
+};
+
+const MS = 1_000;
+
+export async function run(scenario: Scenario, options: RunOptions): Promise<RunResult> {
+  const running = new Run(scenario, options);
+  const off = onUnhandledRejection((reason) => running.world.fail(reason));
+  try {
+    return await running.run();
+  } finally {
+    off();
+  }
+}
+
+class Run {
+  readonly world: World;
+  readonly #scenario: Scenario;
+  readonly #open: OpenStore;
+  readonly #history: History;
+  readonly #jobs = new Jobs();
+  readonly #marks = new Set<string>();
+  readonly #health = new Health();
+  readonly #faults: FaultInjector;
+  readonly #database: Database;
+  readonly #application: Application;
+  readonly #cluster: Cluster;
+
+  constructor(scenario: Scenario, { store, checkers }: RunOptions) {
+    const world = new World(scenario.seed);
+    this.world = world;
+    this.#scenario = scenario;
+    this.#open = OPEN[store];
+    this.#history = new History([this.#jobs, ...(checkers?.(scenario) ?? [])]);
+    const history = this.#history;
+    this.#faults = new FaultInjector(world, history);
+    this.#database = new Database({
+      ...{ world, history, faults: this.#faults, latency: scenario.config.latency },
+      observer: this.#observer("database"),
+      onReply: (call, result) => this.#cluster.replied(call, result),
+    });
+    this.#application = new Application(world, this.#database, scenario);
+    this.#cluster = new Cluster(
+      {
+        ...{ world, history, database: this.#database },
+        observerOf: (server) => this.#observer(server),
+        clientObserver: this.#observer("client"),
+        onClient: (incarnation) => this.#application.start(incarnation),
+        handlers: (running) =>
+          handlersFor(
+            {
+              ...{ world, history, scenario, health: this.#health },
+              enqueue: (plan, context) => this.#application.enqueueFrom(plan, context),
+            },
+            running,
+          ),
+      },
+      scenario,
+    );
+  }
+
+  async run(): Promise<RunResult> {
+    const { duration, faults } = this.#scenario;
+    await this.#database.open(this.#open);
+    try {
+      this.#faults.plan(faults, this.#database, this.#cluster);
+      await this.world.run(duration * MS, () => false);
+      if (!this.world.failed) await this.#comeToAnEnd();
+      if (!this.world.failed) this.#guarded(() => this.#history.end());
+    } finally {
+      await this.#database.close();
+    }
+    return this.#result();
+  }
+
+  /** Nothing goes wrong any more; what has to end, ends. */
+  async #comeToAnEnd(): Promise<void> {
+    const { servers } = this.#scenario;
+    const chance = new Stream(this.world.seed, "core");
+    const core = new Set([...servers.keys()].filter(() => chance.unit() < 0.6));
+    if (core.size === 0) core.add(Math.floor(chance.unit() * servers.length));
+    this.#faults.heal();
+    this.#database.heal();
+    this.#health.heal();
+    this.#application.heal();
+    this.#cluster.settle(core, () => chance.unit() < 0.5);
+    const ended = (): boolean => this.#jobs.open === 0 && this.#application.done;
+    const bound = this.world.now + this.#bound() * MS;
+    if (!(await this.world.run(bound, ended))) {
+      this.#guarded(() => this.#reportOpen());
+      return;
+    }
+    await this.#stopServers();
+  }
+
+  /** Milliseconds within which everything must end; `docs/simulator.md` says why. */
+  #bound(): number {
+    const { jobs, recurring, config } = this.#scenario;
+    const { deadAfter, heartbeatInterval, leaderTtl, pollInterval, workers } = config;
+    const rescue = 2 * (deadAfter + 2 * heartbeatInterval) + 2 * leaderTtl;
+    const work = [...jobs.flatMap(({ runs }) => runs), ...recurring.map((plan) => plan.run)].reduce(
+      (sum, { work }) => sum + work + 1_000,
+      0,
+    );
+    const delays = Math.max(0, ...jobs.map(({ at, delay }) => at + delay)) + LONGEST_BACKOFF;
+    const rates = jobs.reduce((sum, { limit }) => sum + (limit && limit.rate > 0 ? limit.per / limit.rate : 0), 0);
+    return 2 * (rescue + delays + rates + 4 * work) + 60_000 + 10 * pollInterval + workers;
+  }
+
+  #reportOpen(): never {
+    const open = [...this.#jobs.rows].filter(([, { state }]) => state !== "succeeded" && state !== "deleted");
+    const [first] = open;
+    const states = [...new Set(open.map(([, { state }]) => state))].sort().join(", ");
+    if (first === undefined) throw new Violation("L4", "the application could not do what it had planned");
+    throw new Violation("L4", `jobs that do not end, ${states}: ${open.map(([id]) => id).join(", ")}`, first[0]);
+  }
+
+  async #stopServers(): Promise<void> {
+    const { shutdownTimeout, killGrace, heartbeatInterval } = this.#scenario.config;
+    const stopping = this.#cluster.running.filter(({ incarnation }) => !incarnation.paused);
+    for (const running of stopping) this.#guarded(() => this.#cluster.stop(running));
+    const ended = (): boolean => stopping.every(({ incarnation }) => !incarnation.alive);
+    const bound = this.world.now + (shutdownTimeout + killGrace + heartbeatInterval + 40_000) * MS;
+    if (await this.world.run(bound, ended)) return;
+    if (!this.world.failed) this.world.fail(new Violation("S19", "a server does not stop"));
+  }
+
+  #guarded(fn: () => void): void {
+    try {
+      fn();
+    } catch (error) {
+      this.world.fail(error);
+    }
+  }
+
+  #observer(of: number | "database" | "client"): Observer {
+    const { servers } = this.#scenario;
+    const without = new Set<string>(
+      typeof of === "number" ? servers[of]?.without : servers.flatMap((server) => server.without),
+    );
+    return {
+      mark: (name) => this.#marks.add(name),
+      broken: (name) => this.world.fail(new Violation("engine", name)),
+      buggify: (site) => without.has(site),
+    };
+  }
+
+  #result(): RunResult {
+    const { world } = this;
+    return {
+      failure: world.failed ? failureOf(world.failure, world.now / MS) : null,
+      digest: world.digest,
+      events: world.events,
+      commits: this.#history.commits,
+      faults: this.#faults.count,
+      simulated: world.now / MS,
+      marks: this.#marks,
+      history: this.#history.events,
+    };
+  }
+}
+
+function failureOf(cause: unknown, at: number): Failure {
+  if (cause instanceof Violation) {
+    const { invariant, message, signature, job } = cause;
+    return { invariant, message, signature, job, at, cause };
+  }
+  const message = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
+  return { invariant: "error", message, signature: `error ${message.replace(/\d+/g, "#")}`, job: null, at, cause };
+}
