@@ -19,12 +19,25 @@ import type { Label, Micros, World } from "./world.ts";
 export type StoreKind = "memory" | "sqlite";
 export const STORE_KINDS = ["memory", "sqlite"] as const satisfies readonly StoreKind[];
 
+/** What all calls of one method by one start of a process have in common. */
+export interface Route {
+  /** For example `n0/claim`, whichever start of the process. */
+  readonly name: string;
+  readonly requests: Label;
+  readonly replies: Label;
+  /** How long their ways take. */
+  readonly ways: Stream;
+  /** Which of them fail where some do. */
+  readonly chances: Stream;
+}
+
 /** One call of a store's method by a process. */
 export interface Call {
   /** For example `n0.1/claim#17`. */
   readonly id: string;
   readonly op: string;
   readonly args: readonly unknown[];
+  readonly route: Route;
   readonly from: Incarnation;
   readonly sentAt: Micros;
   readonly resolve: (value: unknown) => void;
@@ -200,8 +213,7 @@ export class Database {
     const { world, faults, history, latency } = this.#deps;
     const way = faults.replyTakes(call, latency);
     if (way === null) return;
-    const label = world.label(`${call.from.name}/${call.op}/reply`);
-    world.add(world.now + (after + way) * MS, label, call.from, () => {
+    world.add(world.now + (after + way) * MS, call.route.replies, call.from, () => {
       if (call.answered) return;
       call.answered = true;
       const { from } = call;
@@ -258,30 +270,42 @@ class Subscriber {
   }
 }
 
-/** Methods that are answered at once by every store. */
-function connect(database: Database, { world, faults, latency }: DatabaseDeps, from: Incarnation, store: Store): Store {
-  const send = (op: string, args: readonly unknown[]): Promise<unknown> =>
+function connect(database: Database, deps: DatabaseDeps, from: Incarnation, store: Store): Store {
+  const { world, faults, latency } = deps;
+  const send = (route: Route, op: string, args: readonly unknown[]): Promise<unknown> =>
     new Promise((resolve, reject) => {
-      const label = world.label(`${from.name}/${op}`);
-      const id = `${label.text}#${label.count + 1}`;
-      const call: Call = { id, op, args, from, sentAt: world.now, resolve, reject, answered: false };
+      const { requests } = route;
+      const id = `${requests.text}#${requests.count + 1}`;
+      const call: Call = { id, op, args, route, from, sentAt: world.now, resolve, reject, answered: false };
       const way = faults.requestTakes(call, latency);
       // A request that is on its way arrives, whatever becomes of the process that has sent it.
-      if (way === null) label.count += 1;
-      else world.add(world.now + way * MS, label, null, () => database.arrive(call));
+      if (way === null) requests.count += 1;
+      else world.add(world.now + way * MS, requests, null, () => database.arrive(call));
     });
   const methods = new Map<string, (...args: unknown[]) => Promise<unknown>>();
   return new Proxy(store, {
     get(target, name) {
+      const known = methods.get(name as string);
+      if (known) return known;
       if (name === "subscribe") return (listener: StoreListener) => database.subscribe(from, listener);
       if (name === "close") return async () => {};
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== "function" || typeof name !== "string") return value;
-      const known = methods.get(name);
-      if (known) return known;
-      const method = (...args: unknown[]): Promise<unknown> => send(name, args);
+      const route = routeOf(world, from, name);
+      const method = (...args: unknown[]): Promise<unknown> => send(route, name, args);
       methods.set(name, method);
       return method;
     },
   });
+}
+
+function routeOf(world: World, from: Incarnation, op: string): Route {
+  const text = `${from.name}/${op}`;
+  return {
+    name: `${from.process.name}/${op}`,
+    requests: world.label(text),
+    replies: world.label(`${text}/reply`),
+    ways: new Stream(world.seed, `${text}/way`),
+    chances: new Stream(world.seed, `${text}/chance`),
+  };
 }

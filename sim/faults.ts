@@ -2,7 +2,6 @@
 import type { Call, Database } from "./database.ts";
 import type { History } from "./history.ts";
 import type { Incarnation } from "./process.ts";
-import { Stream } from "./random.ts";
 import type { Fault, NthCall, Target } from "./scenario.ts";
 import type { World } from "./world.ts";
 
@@ -28,7 +27,6 @@ export class FaultInjector {
   /** Of calls that a fault has chosen, by call. */
   readonly #struck = new Map<Call, CallFault[]>();
   readonly #lasting = new Set<Fault>();
-  readonly #latencies = new Map<string, Stream>();
   #healed = false;
   /** How many have happened. */
   count = 0;
@@ -92,13 +90,15 @@ export class FaultInjector {
   }
 
   #chosen<Type extends CallFault["type"]>(call: Call, type: Type): Extract<CallFault, { type: Type }> | undefined {
+    if (this.#struck.size === 0) return undefined;
     const found = this.#struck.get(call)?.find((fault) => fault.type === type);
     return found as Extract<CallFault, { type: Type }> | undefined;
   }
 
   /** Which faults strike this call; asked once for each, as it is sent. */
   #choose(call: Call): void {
-    const armed = this.#armed.get(`${call.from.process.name}/${call.op}`);
+    if (this.#armed.size === 0) return;
+    const armed = this.#armed.get(call.route.name);
     if (armed === undefined || armed.length === 0) return;
     const now = armed.filter((entry) => entry.left === 0);
     for (const entry of armed) entry.left -= 1;
@@ -139,16 +139,8 @@ export class FaultInjector {
     return way;
   }
 
-  #way(call: Call, latency: number): number {
-    return this.#stream(`${call.from.name}/${call.op}/way`).between(0, latency);
-  }
-
-  #stream(name: string): Stream {
-    const known = this.#latencies.get(name);
-    if (known) return known;
-    const made = new Stream(this.#world.seed, name);
-    this.#latencies.set(name, made);
-    return made;
+  #way({ route }: Call, latency: number): number {
+    return route.ways.between(0, latency);
   }
 
   failsBefore(call: Call): boolean {
@@ -161,7 +153,7 @@ export class FaultInjector {
 
   #storm(call: Call): boolean {
     for (const fault of this.#lasting) {
-      if (fault.type === "errors" && this.#stream(`${call.from.name}/errors`).unit() < fault.probability) return true;
+      if (fault.type === "errors" && call.route.chances.unit() < fault.probability) return true;
     }
     return false;
   }
