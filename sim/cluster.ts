@@ -8,12 +8,11 @@ import type { Call, Database } from "./database.ts";
 import { type Machines, nameOf } from "./faults.ts";
 import type { History } from "./history.ts";
 import { type Incarnation, type Observer, SimProcess } from "./process.ts";
+import { LONGEST_BACKOFF } from "./program.ts";
 import type { Scenario, SimConfig, Target } from "./scenario.ts";
 import type { Micros, World } from "./world.ts";
 
 const MS = 1_000;
-/** Longest wait between two attempts, milliseconds: short, so that what is wrong shows within a scenario. */
-export const LONGEST_BACKOFF = 20_000;
 /** Doubles from one second. */
 const backoff: Backoff = (attempt) => Math.min(1_000 * 2 ** (attempt - 1), LONGEST_BACKOFF);
 
