@@ -2,6 +2,7 @@
 
 import type { Handler } from "../engine/job.ts";
 import type { Backoff } from "../engine/retry.ts";
+import type { ServerConfig } from "../engine/server/config.ts";
 import { Server } from "../engine/server/server.ts";
 import type { ClaimReply, JobId } from "../engine/store.ts";
 import type { Call, Database } from "./database.ts";
@@ -15,6 +16,22 @@ import type { Micros, World } from "./world.ts";
 const MS = 1_000;
 /** Doubles from one second. */
 const backoff: Backoff = (attempt) => Math.min(1_000 * 2 ** (attempt - 1), LONGEST_BACKOFF);
+
+/** What all servers are told. */
+export function serverConfigOf({
+  workers,
+  retention,
+  latency: _,
+  ...intervals
+}: SimConfig): Omit<ServerConfig, "handlers"> {
+  const kept = retention ?? false;
+  return {
+    pools: [{ queues: ["a", "b"], workers }],
+    ...intervals,
+    backoff,
+    retention: { succeeded: kept, deleted: kept, failed: false },
+  };
+}
 
 /** One start of a server. */
 export interface Running {
@@ -163,17 +180,12 @@ export class Cluster implements Machines {
 
   #serve(incarnation: Incarnation): void {
     const { database, world } = this.#deps;
-    const { workers, retention, latency: _, ...intervals } = this.#config;
     const claims = new Map<JobId, number>();
     const stop = new AbortController();
     const running: Running = { incarnation, stop, claims, stoppingSince: null };
-    const kept = retention ?? false;
     const server = new Server(database.connect(incarnation), {
+      ...serverConfigOf(this.#config),
       handlers: this.#deps.handlers(running),
-      pools: [{ queues: ["a", "b"], workers }],
-      ...intervals,
-      backoff,
-      retention: { succeeded: kept, deleted: kept, failed: false },
       runtime: incarnation,
     });
     this.#running.set(incarnation, running);

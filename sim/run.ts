@@ -14,7 +14,8 @@ import type { Observer } from "./process.ts";
 import { type MakeProgram, type Program, planned } from "./program.ts";
 import { Stream } from "./random.ts";
 import type { Scenario } from "./scenario.ts";
-import { World } from "./world.ts";
+import { watch } from "./tripwire.ts";
+import { type Event, World } from "./world.ts";
 
 export interface RunOptions {
   readonly store: StoreKind;
@@ -22,6 +23,10 @@ export interface RunOptions {
   readonly checkers?: (scenario: Scenario) => readonly Checker[];
   /** Default: what the plans of the scenario say. */
   readonly program?: MakeProgram;
+  /** Called for each event of the world before it happens. */
+  readonly onEvent?: (event: Event) => void;
+  /** Milliseconds of virtual time after which all is left as it is, without a judgement. Default: never. */
+  readonly until?: number;
 }
 
 export interface RunResult {
@@ -55,13 +60,18 @@ const OPEN: Readonly<Record<StoreKind, OpenStore>> = {
 };
 
 const MS = 1_000;
+/** What a run that was stopped has failed with. */
+const STOPPED = Symbol("stopped");
 
 export async function run(scenario: Scenario, options: RunOptions): Promise<RunResult> {
   const running = new Run(scenario, options);
-  const off = onUnhandledRejection((reason) => running.world.fail(reason));
+  const { world } = running;
+  const off = onUnhandledRejection((reason) => world.fail(reason));
+  const unwatch = watch(world, ({ api, where }) => world.fail(new Violation("tripwire", `${api} at ${where}`)));
   try {
     return await running.run();
   } finally {
+    unwatch();
     off();
   }
 }
@@ -78,8 +88,13 @@ class Run {
   readonly #program: Program;
   readonly #cluster: Cluster;
 
-  constructor(scenario: Scenario, { store, checkers, program = planned }: RunOptions) {
+  constructor(scenario: Scenario, options: RunOptions) {
+    const { store, checkers, program = planned, onEvent, until = Number.POSITIVE_INFINITY } = options;
     const world = new World(scenario.seed);
+    world.onEvent = (event) => {
+      if (event.at > until * MS) world.fail(STOPPED);
+      onEvent?.(event);
+    };
     this.world = world;
     this.#scenario = scenario;
     this.#open = OPEN[store];
@@ -186,7 +201,7 @@ class Run {
   #result(): RunResult {
     const { world } = this;
     return {
-      failure: world.failed ? failureOf(world.failure, world.now / MS) : null,
+      failure: world.failed && world.failure !== STOPPED ? failureOf(world.failure, world.now / MS) : null,
       digest: world.digest,
       events: world.events,
       commits: this.#history.commits,
