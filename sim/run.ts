@@ -97,8 +97,7 @@ class Run {
         ...{ world, history, database: this.#database },
         observerOf: (server) => this.#observer(server),
         clientObserver: this.#observer("client"),
-        onClient: (incarnation) => this.#program.start(incarnation),
-        handlers: (running) => this.#program.handlers(running),
+        program: this.#program,
       },
       scenario,
     );
