@@ -1,12 +1,11 @@
 /** Whether a value is a scenario: files are written by hand, cut off and kept for longer than the format. */
 import { isTimeZone, parseCron } from "../engine/cron.ts";
 import { InvalidError } from "../engine/errors.ts";
+import { defineJob } from "../engine/job.ts";
 import { Problems, pathStep } from "../engine/problems.ts";
 import { MISFIRES } from "../engine/rules/misfire.ts";
 import { resolveConfig } from "../engine/server/config.ts";
-import { serverConfigOf } from "./cluster.ts";
-import { CLIENT_OPS, SERVER_OPS } from "./generate-fault.ts";
-import { planned } from "./handlers.ts";
+import { CLIENT_OPS, SERVER_OPS } from "./ops.ts";
 import type {
   Action,
   BatchPlan,
@@ -261,9 +260,10 @@ function checkIndexes({ servers, jobs, batches, recurring, actions, faults }: Sc
 }
 
 /** By the rules that servers themselves have. */
-function checkConfig(of: SimConfig, problems: Problems): void {
+function checkConfig({ workers, retention, latency: _, ...intervals }: SimConfig, problems: Problems): void {
+  const handlers = [defineJob("any").handler(async () => {})];
   try {
-    resolveConfig({ ...serverConfigOf(of), handlers: [planned.handler(async () => {})] });
+    resolveConfig({ ...intervals, handlers, queues: { any: workers }, retention: { succeeded: retention ?? false } });
   } catch (error) {
     if (!(error instanceof InvalidError)) throw error;
     for (const problem of error.problems) problems.push({ ...problem, field: `config.${problem.field}` });

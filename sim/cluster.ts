@@ -1,37 +1,16 @@
 /** The server processes of a scenario: real servers of the engine, each in a simulated process of its own. */
 
-import type { Handler } from "../engine/job.ts";
-import type { Backoff } from "../engine/retry.ts";
-import type { ServerConfig } from "../engine/server/config.ts";
 import { Server } from "../engine/server/server.ts";
 import type { ClaimReply, JobId } from "../engine/store.ts";
 import type { Call, Database } from "./database.ts";
 import { type Machines, nameOf } from "./faults.ts";
 import type { History } from "./history.ts";
 import { type Incarnation, type Observer, SimProcess } from "./process.ts";
-import { LONGEST_BACKOFF } from "./program.ts";
+import type { Program } from "./program.ts";
 import type { Scenario, SimConfig, Target } from "./scenario.ts";
 import type { Micros, World } from "./world.ts";
 
 const MS = 1_000;
-/** Doubles from one second. */
-const backoff: Backoff = (attempt) => Math.min(1_000 * 2 ** (attempt - 1), LONGEST_BACKOFF);
-
-/** What all servers are told. */
-export function serverConfigOf({
-  workers,
-  retention,
-  latency: _,
-  ...intervals
-}: SimConfig): Omit<ServerConfig, "handlers"> {
-  const kept = retention ?? false;
-  return {
-    pools: [{ queues: ["a", "b"], workers }],
-    ...intervals,
-    backoff,
-    retention: { succeeded: kept, deleted: kept, failed: false },
-  };
-}
 
 /** One start of a server. */
 export interface Running {
@@ -47,9 +26,7 @@ export interface ClusterDeps {
   readonly database: Database;
   readonly history: History;
   readonly observerOf: (server: number) => Observer;
-  readonly handlers: (running: Running) => readonly Handler[];
-  /** The process in which jobs are enqueued has been started. */
-  readonly onClient: (incarnation: Incarnation) => void;
+  readonly program: Program;
   readonly clientObserver: Observer;
 }
 
@@ -97,7 +74,7 @@ export class Cluster implements Machines {
     if (process === undefined || process.current !== null) return;
     const incarnation = process.start();
     this.#note(incarnation, { type: "up" });
-    if (target === "client") this.#deps.onClient(incarnation);
+    if (target === "client") this.#deps.program.start(incarnation);
     else this.#serve(incarnation);
   }
 
@@ -179,13 +156,19 @@ export class Cluster implements Machines {
   }
 
   #serve(incarnation: Incarnation): void {
-    const { database, world } = this.#deps;
+    const { database, world, program } = this.#deps;
+    const { queues, backoff } = program;
+    const { workers, retention, latency: _, ...intervals } = this.#config;
     const claims = new Map<JobId, number>();
     const stop = new AbortController();
     const running: Running = { incarnation, stop, claims, stoppingSince: null };
+    const kept = retention ?? false;
     const server = new Server(database.connect(incarnation), {
-      ...serverConfigOf(this.#config),
-      handlers: this.#deps.handlers(running),
+      handlers: program.handlers(running),
+      pools: [{ queues, workers }],
+      ...intervals,
+      ...(backoff !== null && { backoff }),
+      retention: { succeeded: kept, deleted: kept, failed: false },
       runtime: incarnation,
     });
     this.#running.set(incarnation, running);

@@ -38,8 +38,8 @@ export type ProcessEvent =
   | (OfRun & { readonly type: "start" })
   | (OfRun & { readonly type: "abort"; readonly reason: string })
   | (OfRun & { readonly type: "end"; readonly how: string })
-  /** Something in the world outside that can't be taken back, such as a charge. */
-  | (OfRun & { readonly type: "effect"; readonly what: string })
+  /** What a user's handler says for the timeline, for example that it has charged a card. */
+  | (Of & { readonly type: "note"; readonly text: string })
   | (Of & { readonly type: "up" })
   /** `armed`: timers that were left when it had stopped. */
   | (Of & { readonly type: "down"; readonly how: "killed" | "stopped" | "stopping"; readonly armed?: number })
@@ -54,6 +54,11 @@ export interface FaultEvent {
 }
 
 export type HistoryEvent = Commit | ProcessEvent | FaultEvent;
+
+/** Numbers and lists of them say nothing about the kind of a failure. */
+export function withoutNumbers(message: string): string {
+  return message.replace(/\d+(\.\d+)?/g, "#").replace(/#(, #)+/g, "#");
+}
 
 /** A promise that was broken. */
 export class Violation extends Error {
@@ -70,7 +75,7 @@ export class Violation extends Error {
 
   /** The same for the same kind of failure: without numbers. */
   get signature(): string {
-    return `${this.invariant} ${this.message.replace(/\d+(\.\d+)?/g, "#")}`;
+    return `${this.invariant} ${withoutNumbers(this.message)}`;
   }
 }
 

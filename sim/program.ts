@@ -1,5 +1,6 @@
 /** What runs in a simulated world: which handlers the servers have, and what the application does. */
 import type { Handler } from "../engine/job.ts";
+import type { Backoff } from "../engine/retry.ts";
 import { Application } from "./client.ts";
 import type { Running } from "./cluster.ts";
 import type { Database } from "./database.ts";
@@ -17,6 +18,10 @@ export interface ProgramDeps {
 }
 
 export interface Program {
+  /** That servers work on, in strict order. */
+  readonly queues: readonly string[];
+  /** Wait of kinds that name none; null = the engine's default. */
+  readonly backoff: Backoff | null;
   /** For one start of a server. */
   handlers(running: Running): readonly Handler[];
   /** The application's own process has been started. */
@@ -43,6 +48,8 @@ export const planned: MakeProgram = ({ world, history, database, scenario }) => 
   const enqueue: Parameters<typeof handlersFor>[0]["enqueue"] = (plan, context) =>
     application.enqueueFrom(plan, context);
   return {
+    queues: ["a", "b"],
+    backoff: (attempt) => Math.min(1_000 * 2 ** (attempt - 1), LONGEST_BACKOFF),
     handlers: (running) => handlersFor({ world, history, scenario, health, enqueue }, running),
     start: (incarnation) => application.start(incarnation),
     get done(): boolean {

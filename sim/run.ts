@@ -8,7 +8,7 @@ import { Cluster } from "./cluster.ts";
 import { Database, type OpenStore, type StoreKind } from "./database.ts";
 import { onUnhandledRejection } from "./drain.ts";
 import { FaultInjector } from "./faults.ts";
-import { type Checker, History, type HistoryEvent, Violation } from "./history.ts";
+import { type Checker, History, type HistoryEvent, Violation, withoutNumbers } from "./history.ts";
 import { Jobs } from "./jobs.ts";
 import type { Observer } from "./process.ts";
 import { type MakeProgram, type Program, planned } from "./program.ts";
@@ -112,8 +112,7 @@ class Run {
         ...{ world, history, database: this.#database },
         observerOf: (server) => this.#observer(server),
         clientObserver: this.#observer("client"),
-        onClient: (incarnation) => this.#program.start(incarnation),
-        handlers: (running) => this.#program.handlers(running),
+        program: this.#program,
       },
       scenario,
     );
@@ -163,9 +162,11 @@ class Run {
   #reportOpen(): never {
     const open = [...this.#jobs.rows].filter(([, { state }]) => state !== "succeeded" && state !== "deleted");
     const [first] = open;
-    const states = [...new Set(open.map(([, { state }]) => state))].sort().join(", ");
     if (first === undefined) throw new Violation("L4", "the application could not do what it had planned");
-    throw new Violation("L4", `jobs that do not end, ${states}: ${open.map(([id]) => id).join(", ")}`, first[0]);
+    const [id, { state }] = first;
+    // Of one state only: the same failure is then the same with fewer jobs.
+    const alike = open.filter(([, other]) => other.state === state).map(([other]) => other);
+    throw new Violation("L4", `jobs that do not end, ${state}: ${alike.join(", ")}`, id);
   }
 
   async #stopServers(): Promise<void> {
@@ -219,5 +220,5 @@ function failureOf(cause: unknown, at: number): Failure {
     return { invariant, message, signature, job, at, cause };
   }
   const message = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
-  return { invariant: "error", message, signature: `error ${message.replace(/\d+/g, "#")}`, job: null, at, cause };
+  return { invariant: "error", message, signature: `error ${withoutNumbers(message)}`, job: null, at, cause };
 }

@@ -58,7 +58,7 @@ function touched(api: string): boolean {
 const IGNORES_IT = /\/node_modules\/croner\//;
 
 /** Not this file, nor the runtime of production: whoever uses that in place of the simulated one. */
-const PASSED_OVER = /\/sim\/tripwire\.ts|\/engine\/runtime\.ts|\(<anonymous>\)|node:internal/;
+const PASSED_OVER = /\/sim\/tripwire\.[jt]s|\/engine\/runtime\.[jt]s|\(<anonymous>\)|node:internal/;
 const ROOT = new URL("../", import.meta.url).pathname;
 
 function caller(): string {
