@@ -54,6 +54,9 @@ export interface Failure {
   readonly cause: unknown;
 }
 
+/** What of a failure can be sent to another process. */
+export type PlainFailure = Omit<Failure, "cause">;
+
 const OPEN: Readonly<Record<StoreKind, OpenStore>> = {
   memory: (runtime) => MemoryStore.open({ runtime }),
   sqlite: (runtime) => SqliteStore.open({ path: ":memory:", runtime, durability: "normal" }),

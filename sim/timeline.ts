@@ -1,7 +1,7 @@
 /** What a failed run looked like: a line that can be searched for, then what matters of its events, in lanes. */
 import { describe, describeChange, laneOf, secondsOf } from "./describe.ts";
 import type { HistoryEvent } from "./history.ts";
-import type { Failure } from "./run.ts";
+import type { PlainFailure } from "./run.ts";
 import type { Scenario } from "./scenario.ts";
 
 export interface Headline {
@@ -20,7 +20,7 @@ const WIDTH = 34;
 const TIME_WIDTH = 10;
 
 /** For example `FAIL S3 a late result was accepted  job=7  seed=19  commit=ab12  store=sqlite  …`. */
-export function headline({ invariant, message, job }: Failure, { seed }: Scenario, head: Headline): string {
+export function headline({ invariant, message, job }: PlainFailure, { seed }: Scenario, head: Headline): string {
   const parts = [`FAIL ${invariant} ${message}`];
   if (job !== null) parts.push(`job=${job}`);
   parts.push(`seed=${seed}`, `commit=${head.commit?.slice(0, 12) ?? "unknown"}`, `store=${head.store}`);
@@ -30,7 +30,12 @@ export function headline({ invariant, message, job }: Failure, { seed }: Scenari
 }
 
 /** `all`: nothing is left out. */
-export function timeline(failure: Failure, scenario: Scenario, history: readonly HistoryEvent[], all = false): string {
+export function timeline(
+  failure: PlainFailure,
+  scenario: Scenario,
+  history: readonly HistoryEvent[],
+  all = false,
+): string {
   const { job } = failure;
   const relevant = all || job === null ? history : relevantTo(job, history);
   const shown = all ? relevant : relevant.slice(-MOST_LINES);

@@ -1,0 +1,2 @@
+import type { Checker } from "./history.ts";
+export const allCheckers = (): readonly Checker[] => [];
