@@ -1,0 +1,7 @@
+import { CLAIMS } from "./claims.ts";
+import { LEADER } from "./leader.ts";
+import type { Mutant } from "./mutant.ts";
+import { WAITING } from "./waiting.ts";
+
+/** By number. */
+export const MUTANTS: readonly Mutant[] = [...CLAIMS, ...LEADER, ...WAITING].sort((a, b) => a.number - b.number);
