@@ -38,8 +38,8 @@ export type ProcessEvent =
   | (OfRun & { readonly type: "start" })
   | (OfRun & { readonly type: "abort"; readonly reason: string })
   | (OfRun & { readonly type: "end"; readonly how: string })
-  /** Something in the world outside that can't be taken back, such as a charge. */
-  | (OfRun & { readonly type: "effect"; readonly what: string })
+  /** What a user's handler says for the timeline, for example that it has charged a card. */
+  | (Of & { readonly type: "note"; readonly text: string })
   | (Of & { readonly type: "up" })
   /** `armed`: timers that were left when it had stopped. */
   | (Of & { readonly type: "down"; readonly how: "killed" | "stopped" | "stopping"; readonly armed?: number })

@@ -4,15 +4,14 @@
  */
 import { MemoryStore } from "../engine/stores/memory/index.ts";
 import { SqliteStore } from "../engine/stores/sqlite/index.ts";
-import { Application } from "./client.ts";
-import { Cluster, LONGEST_BACKOFF } from "./cluster.ts";
+import { Cluster } from "./cluster.ts";
 import { Database, type OpenStore, type StoreKind } from "./database.ts";
 import { onUnhandledRejection } from "./drain.ts";
 import { FaultInjector } from "./faults.ts";
-import { Health, handlersFor } from "./handlers.ts";
 import { type Checker, History, type HistoryEvent, Violation } from "./history.ts";
 import { Jobs } from "./jobs.ts";
 import type { Observer } from "./process.ts";
+import { type MakeProgram, type Program, planned } from "./program.ts";
 import { Stream } from "./random.ts";
 import type { Scenario } from "./scenario.ts";
 import { World } from "./world.ts";
@@ -21,6 +20,8 @@ export interface RunOptions {
   readonly store: StoreKind;
   /** Made anew for each run. */
   readonly checkers?: (scenario: Scenario) => readonly Checker[];
+  /** Default: what the plans of the scenario say. */
+  readonly program?: MakeProgram;
 }
 
 export interface RunResult {
@@ -72,13 +73,12 @@ class Run {
   readonly #history: History;
   readonly #jobs = new Jobs();
   readonly #marks = new Set<string>();
-  readonly #health = new Health();
   readonly #faults: FaultInjector;
   readonly #database: Database;
-  readonly #application: Application;
+  readonly #program: Program;
   readonly #cluster: Cluster;
 
-  constructor(scenario: Scenario, { store, checkers }: RunOptions) {
+  constructor(scenario: Scenario, { store, checkers, program = planned }: RunOptions) {
     const world = new World(scenario.seed);
     this.world = world;
     this.#scenario = scenario;
@@ -91,21 +91,13 @@ class Run {
       observer: this.#observer("database"),
       onReply: (call, result) => this.#cluster.replied(call, result),
     });
-    this.#application = new Application(world, this.#database, scenario);
+    this.#program = program({ world, history, database: this.#database, scenario });
     this.#cluster = new Cluster(
       {
         ...{ world, history, database: this.#database },
         observerOf: (server) => this.#observer(server),
         clientObserver: this.#observer("client"),
-        onClient: (incarnation) => this.#application.start(incarnation),
-        handlers: (running) =>
-          handlersFor(
-            {
-              ...{ world, history, scenario, health: this.#health },
-              enqueue: (plan, context) => this.#application.enqueueFrom(plan, context),
-            },
-            running,
-          ),
+        program: this.#program,
       },
       scenario,
     );
@@ -119,6 +111,7 @@ class Run {
       await this.world.run(duration * MS, () => false);
       if (!this.world.failed) await this.#comeToAnEnd();
       if (!this.world.failed) this.#guarded(() => this.#history.end());
+      if (!this.world.failed) this.#guarded(() => this.#program.check());
     } finally {
       await this.#database.close();
     }
@@ -133,10 +126,9 @@ class Run {
     if (core.size === 0) core.add(Math.floor(chance.unit() * servers.length));
     this.#faults.heal();
     this.#database.heal();
-    this.#health.heal();
-    this.#application.heal();
+    this.#program.heal();
     this.#cluster.settle(core, () => chance.unit() < 0.5);
-    const ended = (): boolean => this.#jobs.open === 0 && this.#application.done;
+    const ended = (): boolean => this.#jobs.open === 0 && this.#program.done;
     const bound = this.world.now + this.#bound() * MS;
     if (!(await this.world.run(bound, ended))) {
       this.#guarded(() => this.#reportOpen());
@@ -147,16 +139,9 @@ class Run {
 
   /** Milliseconds within which everything must end; `docs/simulator.md` says why. */
   #bound(): number {
-    const { jobs, recurring, config } = this.#scenario;
-    const { deadAfter, heartbeatInterval, leaderTtl, pollInterval, workers } = config;
+    const { deadAfter, heartbeatInterval, leaderTtl, pollInterval } = this.#scenario.config;
     const rescue = 2 * (deadAfter + 2 * heartbeatInterval) + 2 * leaderTtl;
-    const work = [...jobs.flatMap(({ runs }) => runs), ...recurring.map((plan) => plan.run)].reduce(
-      (sum, { work }) => sum + work + 1_000,
-      0,
-    );
-    const delays = Math.max(0, ...jobs.map(({ at, delay }) => at + delay)) + LONGEST_BACKOFF;
-    const rates = jobs.reduce((sum, { limit }) => sum + (limit && limit.rate > 0 ? limit.per / limit.rate : 0), 0);
-    return 2 * (rescue + delays + rates + 4 * work) + 60_000 + 10 * pollInterval + workers;
+    return 2 * (rescue + this.#program.work) + 60_000 + 10 * pollInterval;
   }
 
   #reportOpen(): never {
