@@ -49,7 +49,7 @@ export interface Failure {
   readonly cause: unknown;
 }
 
-const OPEN: Readonly<Record<StoreKind, OpenStore>> = {
+export const OPEN: Readonly<Record<StoreKind, OpenStore>> = {
   memory: (runtime) => MemoryStore.open({ runtime }),
   sqlite: (runtime) => SqliteStore.open({ path: ":memory:", runtime, durability: "normal" }),
 };

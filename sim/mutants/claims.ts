@@ -70,7 +70,7 @@ const beatOfTheDead = scenario({
   ],
 });
 
-const swarm = { random: { profile: "swarm" } } as const;
+const swarm = { random: "swarm" } as const;
 
 export const CLAIMS: readonly Mutant[] = [
   {

@@ -17,7 +17,7 @@ const firingTwice = scenario({
   faults: [{ type: "delayRequest", target: 0, op: "fireRecurring", nth: 0, at: 0, for: 20_000 }],
 });
 
-const swarm = { random: { profile: "swarm" } } as const;
+const swarm = { random: "swarm" } as const;
 
 export const LEADER: readonly Mutant[] = [
   {
@@ -133,7 +133,7 @@ export const LEADER: readonly Mutant[] = [
     find: "const left = this.#lastSent + fenceAfter - runtime.monotonic();",
     replace: "const left = this.#lastSent + fenceAfter - performance.now() % 1_000;",
     invariants: ["determinism"],
-    random: { why: "the determinism check of any seed finds it" },
+    random: { not: "the determinism check of any seed finds it" },
     directed: scenario({ duration: 20_000, jobs: [job(1_000, { at: 1_000 })] }),
   },
   {
@@ -144,7 +144,7 @@ export const LEADER: readonly Mutant[] = [
     find: "await sleep(runtime, ttl / 3, signal);",
     replace: "await sleep(runtime, (ttl / 3) * (0.9 + Math.random() / 10), signal);",
     invariants: ["determinism"],
-    random: { why: "the determinism check of any seed finds it" },
+    random: { not: "the determinism check of any seed finds it" },
     directed: scenario({ duration: 20_000, jobs: [job(1_000, { at: 1_000 })] }),
   },
 ];

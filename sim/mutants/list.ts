@@ -1,7 +1,10 @@
 import { CLAIMS } from "./claims.ts";
 import { LEADER } from "./leader.ts";
 import type { Mutant } from "./mutant.ts";
+import { SIMULATOR } from "./simulator.ts";
 import { WAITING } from "./waiting.ts";
 
 /** By number. */
-export const MUTANTS: readonly Mutant[] = [...CLAIMS, ...LEADER, ...WAITING].sort((a, b) => a.number - b.number);
+export const MUTANTS: readonly Mutant[] = [...CLAIMS, ...LEADER, ...WAITING, ...SIMULATOR].sort(
+  (a, b) => a.number - b.number,
+);

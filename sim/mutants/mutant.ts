@@ -1,6 +1,8 @@
 /** A fault that is put into the source on purpose, to see that the simulator finds it. */
 import type { StoreKind } from "../database.ts";
+import type { ProfileName } from "../profiles.ts";
 import type { Scenario } from "../scenario.ts";
+import type { SelfCheck } from "../self-checks.ts";
 
 export interface Mutant {
   /** For example `finish-any-claim`. */
@@ -16,10 +18,10 @@ export interface Mutant {
   readonly replace: string;
   /** Those that may catch it, as `Failure.invariant` has them. */
   readonly invariants: readonly string[];
-  /** How it is looked for at random; null = a scenario of the generators can't show it, `why` says why. */
-  readonly random: { readonly profile: string } | { readonly why: string };
-  /** Kills it by itself, and passes without it. */
-  readonly directed: Scenario;
+  /** Profile of the random scenarios that find it, or why none looks for it. */
+  readonly random: ProfileName | { readonly not: string };
+  /** Kills it by itself, and passes without it. Of a mutant of the simulator, what the simulator must keep to. */
+  readonly directed: Scenario | SelfCheck;
 }
 
 const BOTH: readonly StoreKind[] = ["memory", "sqlite"];

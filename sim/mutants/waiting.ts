@@ -74,8 +74,8 @@ const retention = scenario({
   jobs: jobs(5, (index) => job(1_000, { at: 100 + index })),
 });
 
-const swarm = { random: { profile: "swarm" } } as const;
-const rates = { random: { profile: "rate" } } as const;
+const swarm = { random: "swarm" } as const;
+const rates = { random: "rate" } as const;
 
 export const WAITING: readonly Mutant[] = [
   {
