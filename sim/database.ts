@@ -186,18 +186,19 @@ export class Database {
   async #execute(call: Call): Promise<void> {
     const { world, history, faults } = this.#deps;
     const clock = this.process.wallClock;
+    const args = faults.limited(call);
     let result: unknown;
     let error: unknown;
     try {
       const method = this.store[call.op as keyof Store] as (...args: readonly unknown[]) => Promise<unknown>;
-      result = await method.apply(this.store, faults.limited(call) as unknown[]);
+      result = await method.apply(this.store, args as unknown[]);
     } catch (caught) {
       error = caught;
     }
     const changes: readonly Change[] = this.#audit?.drain() ?? [];
     const number = history.nextCommit();
     try {
-      history.add({ type: "commit", at: world.now, clock, number, call, result, error, changes });
+      history.add({ type: "commit", at: world.now, clock, number, call, args, result, error, changes });
     } catch (violation) {
       world.fail(violation);
     }

@@ -5,6 +5,7 @@
 import type { JobId } from "../engine/store.ts";
 import type { Change } from "./audit.ts";
 import type { Call } from "./database.ts";
+import type { Fault } from "./scenario.ts";
 import type { Micros } from "./world.ts";
 
 /** A call that the database has executed, whether or not anyone hears of it. */
@@ -16,6 +17,8 @@ export interface Commit {
   /** From 1. */
   readonly number: number;
   readonly call: Call;
+  /** What it was executed with: a fault may have asked for less than the call did. */
+  readonly args: readonly unknown[];
   /** What the database answered; undefined when it refused the call. */
   readonly result: unknown;
   readonly error: unknown;
@@ -51,6 +54,7 @@ export interface FaultEvent {
   /** What it hits: a process or `database`. */
   readonly target: string;
   readonly what: string;
+  readonly fault: Fault;
 }
 
 export type HistoryEvent = Commit | ProcessEvent | FaultEvent;
