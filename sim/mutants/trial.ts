@@ -1,0 +1,65 @@
+/** Whether the simulator finds a fault, in the process whose source has it. */
+import { systemRuntime } from "../../engine/runtime.ts";
+import type { StoreKind } from "../database.ts";
+import { scenarioFrom } from "../generate.ts";
+import { kindCheckers } from "../invariants/kinds.ts";
+import type { ProfileName } from "../profiles.ts";
+import { run } from "../run.ts";
+import type { Scenario } from "../scenario.ts";
+import { SELF_CHECKS, type SelfCheck } from "../self-checks.ts";
+import { type Mutant, storesOf } from "./mutant.ts";
+
+export interface Finding {
+  /** As `Failure.invariant`; `determinism`: two runs of a scenario differ; `self`: the simulator does not keep to its own. */
+  readonly invariant: string;
+  readonly message: string;
+}
+
+export interface Trial {
+  /** By store, or one in all; null = not found. */
+  readonly findings: readonly (Finding | null)[];
+  readonly scenarios: number;
+  readonly seconds: number;
+}
+
+/** With the scenario that was written for the mutant, on each store that it is part of. */
+export async function directed({ directed: how, ...mutant }: Mutant): Promise<Trial> {
+  const started = systemRuntime.monotonic();
+  const findings: (Finding | null)[] = [];
+  if (typeof how === "string") findings.push(await selfCheck(how));
+  else for (const store of storesOf(mutant)) findings.push(await look(how, store, mutant.invariants));
+  return { findings, scenarios: findings.length, seconds: since(started) };
+}
+
+/** With random scenarios from `seed` on, on its stores in turn, for at most so many seconds. */
+export async function atRandom(mutant: Mutant, profile: ProfileName, seed: number, seconds: number): Promise<Trial> {
+  const started = systemRuntime.monotonic();
+  const stores = storesOf(mutant);
+  let scenarios = 0;
+  while (since(started) < seconds) {
+    const store = stores[scenarios % stores.length] as StoreKind;
+    const finding = await look(scenarioFrom(seed + scenarios, profile), store, []);
+    scenarios += 1;
+    if (finding !== null) return { findings: [finding], scenarios, seconds: since(started) };
+  }
+  return { findings: [null], scenarios, seconds: since(started) };
+}
+
+const since = (started: number): number => (systemRuntime.monotonic() - started) / 1_000;
+
+async function look(scenario: Scenario, store: StoreKind, expected: readonly string[]): Promise<Finding | null> {
+  const { failure, digest } = await run(scenario, { store, checkers: kindCheckers });
+  if (failure !== null) return failure;
+  if (!expected.includes("determinism")) return null;
+  const again = await run(scenario, { store });
+  return again.digest === digest ? null : { invariant: "determinism", message: "two runs of one scenario differ" };
+}
+
+async function selfCheck(name: SelfCheck): Promise<Finding | null> {
+  try {
+    await SELF_CHECKS[name]();
+    return null;
+  } catch (error) {
+    return { invariant: "self", message: (error as Error).message };
+  }
+}
