@@ -269,9 +269,11 @@ class Subscriber {
   }
 
   #deliver(event: StoreEvent, ms: number): void {
-    const { world } = this.#deps;
+    const { world, history } = this.#deps;
     world.add(world.now + ms * MS, this.#label, this.#from, () => {
-      if (!this.#stopped) this.#listener(event);
+      if (this.#stopped) return;
+      history.add({ type: "told", at: world.now, incarnation: this.#from.name, event });
+      this.#listener(event);
     });
   }
 }

@@ -2,7 +2,7 @@
  * What has happened in a run, from two sources that know nothing of each other: what the database has committed, in the
  * order of the commits, and what the processes have done. Invariants are checked against it while the run goes on.
  */
-import type { JobId } from "../engine/store.ts";
+import type { JobId, StoreEvent } from "../engine/store.ts";
 import type { Change } from "./audit.ts";
 import type { Call } from "./database.ts";
 import type { Fault } from "./scenario.ts";
@@ -46,6 +46,8 @@ export type ProcessEvent =
   | (Of & { readonly type: "up" })
   /** `armed`: timers that were left when it had stopped. */
   | (Of & { readonly type: "down"; readonly how: "killed" | "stopped" | "stopping"; readonly armed?: number })
+  /** An event of the store has reached it. */
+  | (Of & { readonly type: "told"; readonly event: StoreEvent })
   | (Of & { readonly type: "reply"; readonly call: Call; readonly ok: boolean });
 
 export interface FaultEvent {
@@ -90,10 +92,12 @@ export class History {
   /** What the timeline may show: all but calls that changed nothing. */
   readonly events: HistoryEvent[] = [];
   readonly #checkers: readonly Checker[];
+  readonly #onViolation: (violation: unknown) => void;
   #commits = 0;
 
-  constructor(checkers: readonly Checker[]) {
+  constructor(checkers: readonly Checker[], onViolation: (violation: unknown) => void) {
     this.#checkers = checkers;
+    this.#onViolation = onViolation;
   }
 
   get commits(): number {
@@ -105,11 +109,16 @@ export class History {
     return this.#commits;
   }
 
-  /** @throws Violation */
+  /** Never throws: it is called from within handlers and the engine, which would take a violation for a failure of theirs. */
   add(event: HistoryEvent): void {
-    const quiet = event.type === "reply" || (event.type === "commit" && event.changes.length === 0);
+    const quiet =
+      event.type === "told" || event.type === "reply" || (event.type === "commit" && event.changes.length === 0);
     if (!quiet) this.events.push(event);
-    for (const checker of this.#checkers) checker.see(event);
+    try {
+      for (const checker of this.#checkers) checker.see(event);
+    } catch (violation) {
+      this.#onViolation(violation);
+    }
   }
 
   /** @throws Violation */

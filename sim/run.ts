@@ -83,7 +83,7 @@ class Run {
     this.world = world;
     this.#scenario = scenario;
     this.#open = OPEN[store];
-    this.#history = new History([this.#jobs, ...(checkers?.(scenario) ?? [])]);
+    this.#history = new History([this.#jobs, ...(checkers?.(scenario) ?? [])], (violation) => world.fail(violation));
     const history = this.#history;
     this.#faults = new FaultInjector(world, history);
     this.#database = new Database({

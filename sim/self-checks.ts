@@ -2,7 +2,7 @@
 import { defineJob, type Handler } from "../engine/job.ts";
 import { Database } from "./database.ts";
 import { FaultInjector } from "./faults.ts";
-import { History } from "./history.ts";
+import { History, type HistoryEvent, Violation } from "./history.ts";
 import { type Incarnation, SimProcess } from "./process.ts";
 import { type MakeProgram, planned } from "./program.ts";
 import { OPEN, run } from "./run.ts";
@@ -19,7 +19,7 @@ function expect(ok: boolean, what: string): asserts ok {
 /** A world with a database and one process. */
 async function small(seed = 1) {
   const world = new World(seed);
-  const history = new History([]);
+  const history = new History([], (violation) => world.fail(violation));
   const faults = new FaultInjector(world, history);
   const database = new Database({ world, history, faults, latency: 2, observer: QUIET, onReply: () => {} });
   await database.open(OPEN.memory);
@@ -186,6 +186,16 @@ async function randomnessIsSplit(): Promise<void> {
   expect(once.join() === again.join(), "two runs draw different random numbers");
 }
 
+/** A checker that objects to what a handler does ends the run: the engine does not get to see it. */
+async function violationsEndRuns(): Promise<void> {
+  const object = (event: HistoryEvent): void => {
+    if (event.type === "start") throw new Violation("S0", "a handler has started");
+  };
+  const scenario = { ...EMPTY_SCENARIO, jobs: [PLAIN_JOB] };
+  const { failure } = await run(scenario, { store: "memory", checkers: () => [{ name: "objects", see: object }] });
+  expect(failure?.invariant === "S0", `a violation: ${failure?.message ?? "no failure"}`);
+}
+
 /** A scenario whose jobs can't end is reported, not waited for. */
 async function endlessIsReported(): Promise<void> {
   const other = defineJob("other").handler(async () => {}) as Handler;
@@ -203,6 +213,7 @@ export const SELF_CHECKS = {
   timersComeFirst,
   auditSeesAll,
   randomnessIsSplit,
+  violationsEndRuns,
   endlessIsReported,
 } as const;
 

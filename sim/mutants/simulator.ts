@@ -101,6 +101,16 @@ export const SIMULATOR: readonly Mutant[] = [
     directed: "randomnessIsSplit",
   },
   {
+    id: "violations-are-swallowed",
+    number: 59,
+    what: "what a checker objects to ends as the error of a handler",
+    file: "sim/history.ts",
+    find: "this.#onViolation(violation);",
+    replace: "throw violation;",
+    ...self,
+    directed: "violationsEndRuns",
+  },
+  {
     id: "no-bound",
     number: 58,
     what: "a run in which jobs do not end passes",

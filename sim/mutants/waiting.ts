@@ -5,11 +5,13 @@ import { job, jobs, runs, scenario, servers } from "./plans.ts";
 
 const limit = (plan: Partial<LimitPlan>): LimitPlan => ({ key: 0, max: 0, rate: 0, per: 0, burst: 0, ...plan });
 
-/** One claim could take more than may run, from two queues. */
+/** One claim could take more than may run, from two queues; later jobs come while as many run as may. */
 const twoAtOnce = scenario({
   duration: 120_000,
   servers: servers(2, (index) => ({ startAt: 5_000 + index * 1_000 })),
-  jobs: jobs(8, (index) => job(10_000, { queue: index % 2 === 0 ? "a" : "b", limit: limit({ max: 2 }) })),
+  jobs: jobs(10, (index) =>
+    job(10_000, { at: index < 6 ? 0 : index * 1_000, queue: index % 2 === 0 ? "a" : "b", limit: limit({ max: 2 }) }),
+  ),
 });
 
 const fivePerTenSeconds = scenario({
@@ -156,13 +158,28 @@ export const WAITING: readonly Mutant[] = [
     directed: fivePerTenSeconds,
   },
   {
+    id: "interval-rounded-down",
+    number: 16,
+    what: "the time between two admissions is rounded down",
+    file: "engine/rules/gcra.ts",
+    find: "Math.ceil((per * 1_000) / rate)",
+    replace: "Math.floor((per * 1_000) / rate)",
+    invariants: ["S10"],
+    ...rates,
+    directed: scenario({
+      duration: 30_000,
+      config: { latency: 0 },
+      jobs: jobs(30, () => job(10, { at: 3_000, limit: limit({ rate: 7, per: 1_000, burst: 8 }) })),
+    }),
+  },
+  {
     id: "blocked-by-the-clock",
     number: 28,
     what: "a key stays closed after the clock has stepped back",
     file: "engine/rules/gcra.ts",
     find: "return rate.rate === 0 ? tat : Math.min(tat, now + tolerance(rate) + interval(rate));",
     replace: "return tat;",
-    invariants: ["L4", "L7"],
+    invariants: ["L4", "L7", "S10"],
     ...rates,
     directed: clockStepsBack,
   },
