@@ -15,7 +15,7 @@ const MS = 1_000;
 /** Longest wait between two attempts, milliseconds: short, so that what is wrong shows within a scenario. */
 export const LONGEST_BACKOFF = 20_000;
 /** Doubles from one second. */
-const backoff: Backoff = (attempt) => Math.min(1_000 * 2 ** (attempt - 1), LONGEST_BACKOFF);
+export const backoff: Backoff = (attempt) => Math.min(1_000 * 2 ** (attempt - 1), LONGEST_BACKOFF);
 
 /** One start of a server. */
 export interface Running {

@@ -83,7 +83,7 @@ class Run {
     this.world = world;
     this.#scenario = scenario;
     this.#open = OPEN[store];
-    this.#history = new History([this.#jobs, ...(checkers?.(scenario) ?? [])]);
+    this.#history = new History([this.#jobs, ...(checkers?.(scenario) ?? [])], (violation) => world.fail(violation));
     const history = this.#history;
     this.#faults = new FaultInjector(world, history);
     this.#database = new Database({
@@ -131,6 +131,7 @@ class Run {
     const chance = new Stream(this.world.seed, "core");
     const core = new Set([...servers.keys()].filter(() => chance.unit() < 0.6));
     if (core.size === 0) core.add(Math.floor(chance.unit() * servers.length));
+    this.#history.add({ type: "healed", at: this.world.now });
     this.#faults.heal();
     this.#database.heal();
     this.#health.heal();
@@ -194,6 +195,8 @@ class Run {
       mark: (name) => this.#marks.add(name),
       broken: (name) => this.world.fail(new Violation("engine", name)),
       buggify: (site) => without.has(site),
+      stands: (incarnation, still) =>
+        this.#history.add({ ...{ at: this.world.now, incarnation }, type: still ? "paused" : "resumed" }),
     };
   }
 
