@@ -1,5 +1,5 @@
 /** What jobs of a scenario do when they run: they work, end as planned, and obey their signal or not. */
-import { sleep } from "../engine/async.ts";
+import { sleep, withDeadline } from "../engine/async.ts";
 import { PermanentError, SnoozeError } from "../engine/errors.ts";
 import { defineJob, Handler, type HandlerContext, type Job } from "../engine/job.ts";
 import type { Running } from "./cluster.ts";
@@ -112,7 +112,12 @@ async function act(
       job.log("half way");
       await job.setParam("half", job.attempt);
     }
-    if (run.enqueues !== null && !health.healed) await enqueue(run.enqueues, context);
+    const { enqueues } = run;
+    if (enqueues !== null && !health.healed) {
+      // A request may get lost, and a handler that obeys does not wait for it when it is told to stop.
+      const giveUp = obeys === null ? NEVER : signal;
+      await withDeadline(incarnation, "enqueue", 5_000, () => enqueue(enqueues, context), { signal: giveUp });
+    }
     await wait(run.work / 2);
   }
   if (health.healed) return;

@@ -17,7 +17,7 @@ export interface Commit {
   /** From 1. */
   readonly number: number;
   readonly call: Call;
-  /** What it was executed with: a fault may have asked for less than the call did. */
+  /** What it was executed with: a fault may have changed what was sent. */
   readonly args: readonly unknown[];
   /** What the database answered; undefined when it refused the call. */
   readonly result: unknown;
@@ -48,7 +48,12 @@ export type ProcessEvent =
   | (Of & { readonly type: "down"; readonly how: "killed" | "stopped" | "stopping"; readonly armed?: number })
   /** An event of the store has reached it. */
   | (Of & { readonly type: "told"; readonly event: StoreEvent })
-  | (Of & { readonly type: "reply"; readonly call: Call; readonly ok: boolean });
+  | (Of & { readonly type: "paused" })
+  /** It catches up now, timers first. */
+  | (Of & { readonly type: "resumed" })
+  | (Of & { readonly type: "send"; readonly call: Call })
+  /** `result` is undefined unless it is `ok`. */
+  | (Of & { readonly type: "reply"; readonly call: Call; readonly ok: boolean; readonly result: unknown });
 
 export interface FaultEvent {
   readonly type: "fault";
@@ -59,7 +64,13 @@ export interface FaultEvent {
   readonly fault: Fault;
 }
 
-export type HistoryEvent = Commit | ProcessEvent | FaultEvent;
+/** From now on nothing goes wrong any more, apart from what is broken for ever. */
+export interface HealedEvent {
+  readonly type: "healed";
+  readonly at: Micros;
+}
+
+export type HistoryEvent = Commit | ProcessEvent | FaultEvent | HealedEvent;
 
 /** A promise that was broken. */
 export class Violation extends Error {
@@ -111,8 +122,9 @@ export class History {
 
   /** Never throws: it is called from within handlers and the engine, which would take a violation for a failure of theirs. */
   add(event: HistoryEvent): void {
+    const { type } = event;
     const quiet =
-      event.type === "told" || event.type === "reply" || (event.type === "commit" && event.changes.length === 0);
+      type === "send" || type === "told" || type === "reply" || (type === "commit" && event.changes.length === 0);
     if (!quiet) this.events.push(event);
     try {
       for (const checker of this.#checkers) checker.see(event);

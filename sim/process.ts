@@ -20,6 +20,8 @@ export interface Observer {
   broken(name: string): void;
   /** Whether something unlikely is to happen at this place of the engine. */
   buggify(site: string): boolean;
+  /** A process stands still from now on, or goes on. */
+  stands(incarnation: string, still: boolean): void;
 }
 
 /** A machine's process, through all its starts. */
@@ -70,13 +72,16 @@ export class SimProcess {
 
   /** As by SIGSTOP, or a virtual machine that is moved. */
   pause(): void {
-    if (this.#current !== null) this.#paused = true;
+    if (this.#current === null || this.#paused) return;
+    this.#paused = true;
+    this.#observer.stands(this.#current.name, true);
   }
 
   /** It catches up as Node does: first with its timers in the order in which they were due, then with what has arrived. */
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
+    if (this.#current !== null) this.#observer.stands(this.#current.name, false);
     const held = this.#held;
     this.#held = [];
     const timers = held.filter(({ timer }) => timer);

@@ -124,6 +124,7 @@ class Run {
     const chance = new Stream(this.world.seed, "core");
     const core = new Set([...servers.keys()].filter(() => chance.unit() < 0.6));
     if (core.size === 0) core.add(Math.floor(chance.unit() * servers.length));
+    this.#history.add({ type: "healed", at: this.world.now });
     this.#faults.heal();
     this.#database.heal();
     this.#program.heal();
@@ -179,6 +180,8 @@ class Run {
       mark: (name) => this.#marks.add(name),
       broken: (name) => this.world.fail(new Violation("engine", name)),
       buggify: (site) => without.has(site),
+      stands: (incarnation, still) =>
+        this.#history.add({ ...{ at: this.world.now, incarnation }, type: still ? "paused" : "resumed" }),
     };
   }
 

@@ -9,7 +9,7 @@ import { OPEN, run } from "./run.ts";
 import { EMPTY_SCENARIO, PLAIN_JOB, type Scenario } from "./scenario.ts";
 import { World } from "./world.ts";
 
-const QUIET = { mark: () => {}, broken: () => {}, buggify: () => false };
+const QUIET = { mark: () => {}, broken: () => {}, buggify: () => false, stands: () => {} };
 const MS = 1_000;
 
 function expect(ok: boolean, what: string): asserts ok {

@@ -2,7 +2,7 @@
 import { systemRuntime } from "../../engine/runtime.ts";
 import type { StoreKind } from "../database.ts";
 import { scenarioFrom } from "../generate.ts";
-import { kindCheckers } from "../invariants/kinds.ts";
+import { allCheckers } from "../invariants/index.ts";
 import type { ProfileName } from "../profiles.ts";
 import { run } from "../run.ts";
 import type { Scenario } from "../scenario.ts";
@@ -48,7 +48,7 @@ export async function atRandom(mutant: Mutant, profile: ProfileName, seed: numbe
 const since = (started: number): number => (systemRuntime.monotonic() - started) / 1_000;
 
 async function look(scenario: Scenario, store: StoreKind, expected: readonly string[]): Promise<Finding | null> {
-  const { failure, digest } = await run(scenario, { store, checkers: kindCheckers });
+  const { failure, digest } = await run(scenario, { store, checkers: allCheckers });
   if (failure !== null) return failure;
   if (!expected.includes("determinism")) return null;
   const again = await run(scenario, { store });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { STORE_KINDS } from "../../sim/database.ts";
 import { directedScenarios } from "../../sim/directed.ts";
-import { kindCheckers } from "../../sim/invariants/kinds.ts";
+import { allCheckers } from "../../sim/invariants/index.ts";
 import { MARKS, type Mark } from "../../sim/marks/list.ts";
 import { MarkWatch } from "../../sim/marks/watch.ts";
 import { run } from "../../sim/run.ts";
@@ -18,7 +18,7 @@ describe("scenarios written by hand", () => {
       const reached = new Set<string>();
       for (const [name, scenario] of directedScenarios()) {
         const watch = new MarkWatch((mark) => reached.add(mark));
-        const checkers = () => [...kindCheckers(scenario), watch];
+        const checkers = () => [watch, ...allCheckers(scenario)];
         const { failure, marks } = await run(scenario, { store, checkers });
         assert.equal(failure, null, `${name}: ${failure?.invariant} ${failure?.message} at ${failure?.at} ms`);
         for (const mark of marks) reached.add(mark);
