@@ -145,7 +145,9 @@ class SqliteAudit implements Audit {
       steps.set(id, step);
     }
     // A job stands in one of the tables before and after each call, if it is there at all.
-    return [...steps].map(([id, { firstGone, lastAdded, net }]) => ({
+    // A call that has written a row without changing what is audited has changed nothing, as on the memory store.
+    const changed = [...steps].filter(([, { firstGone, lastAdded, net }]) => net !== 0 || firstGone !== lastAdded);
+    return changed.map(([id, { firstGone, lastAdded, net }]) => ({
       id,
       before: net === 1 || firstGone === null ? null : decode(firstGone),
       after: net === -1 || lastAdded === null ? null : decode(lastAdded),

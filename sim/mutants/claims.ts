@@ -243,7 +243,7 @@ const DECLARE_DEAD = "UPDATE kiln_servers SET dead_at = ?1 WHERE dead_at IS NULL
     file: "engine/stores/sqlite/claim.ts",
     find: "attempt = attempt + 1, claim",
     replace: "claim",
-    invariants: ["S7"],
+    invariants: ["S2", "S7"],
     ...swarm,
     directed: shutdown,
   },

@@ -2,7 +2,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { systemRuntime } from "../../engine/runtime.ts";
 import type { Mutant } from "./mutant.ts";
-import type { Trial } from "./trial.ts";
+import { failsAnyway, type Trial } from "./trial.ts";
 
 export interface HuntOptions {
   /** Null = with the scenario that was written for each. */
@@ -47,18 +47,40 @@ interface Ended {
 }
 
 async function tryOne(mutant: Mutant, { random }: HuntOptions): Promise<Verdict> {
+  if (random === null || typeof mutant.random !== "string") return verdictOf(mutant, await spawn(mutant, ["directed"]));
+  let { seed, seconds } = random;
+  let scenarios = 0;
+  for (;;) {
+    const ended = await spawn(mutant, ["random", String(seed), String(seconds)], seconds);
+    const trial = trialOf(ended);
+    if (trial === null) return verdictOf(mutant, ended);
+    scenarios += trial.scenarios;
+    seconds -= trial.seconds;
+    const all = { ...trial, scenarios, seconds: random.seconds - seconds };
+    // A scenario that fails without the mutant too shows something, but not the mutant.
+    if (trial.origin === null || !(await failsAnyway(trial.origin, mutant.random))) return judge(mutant, all, false);
+    seed = trial.origin.seed + 1;
+  }
+}
+
+function spawn(mutant: Mutant, how: readonly string[], seconds = 0): Promise<Ended> {
   const url = new URL("child.ts", import.meta.url);
   const preload = new URL(`preload.ts?mutant=${mutant.id}`, import.meta.url);
-  const how = random === null ? ["directed"] : ["random", String(random.seed), String(random.seconds)];
-  const child = fork(url, [mutant.id, ...how], {
-    execArgv: ["--conditions=kiln-source", "--import", preload.href],
-    silent: true,
-  });
-  const ended = await endOf(child, GRACE + (random?.seconds ?? 0) * 1_000);
+  const execArgv = ["--conditions=kiln-source", "--import", preload.href];
+  const child = fork(url, [mutant.id, ...how], { execArgv, silent: true });
+  return endOf(child, GRACE + seconds * 1_000);
+}
+
+/** Null when the process has not said how it went. */
+function trialOf({ code, timedOut, stdout }: Ended): Trial | null {
+  return timedOut || code !== 0 ? null : (JSON.parse(stdout) as Trial);
+}
+
+function verdictOf(mutant: Mutant, ended: Ended): Verdict {
+  const trial = trialOf(ended);
+  if (trial !== null) return judge(mutant, trial, true);
   if (ended.timedOut) return { mutant, caught: true, broken: false, text: "caught: it does not come to an end" };
-  if (ended.code !== 0)
-    return { mutant, caught: false, broken: true, text: `could not be tried: ${ended.stderr.trim()}` };
-  return judge(mutant, JSON.parse(ended.stdout) as Trial, random === null);
+  return { mutant, caught: false, broken: true, text: `could not be tried: ${ended.stderr.trim()}` };
 }
 
 function judge(mutant: Mutant, { findings, scenarios, seconds }: Trial, strict: boolean): Verdict {

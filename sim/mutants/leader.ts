@@ -1,7 +1,7 @@
 /** Faults in leadership, recurring jobs, waiting and clocks. */
 import type { RecurringPlan } from "../scenario.ts";
 import type { Mutant } from "./mutant.ts";
-import { job, jobs, runs, scenario, servers } from "./plans.ts";
+import { job, jobs, partition, runs, scenario, servers } from "./plans.ts";
 
 const everyMinute: RecurringPlan = {
   ...{ at: 0, cron: "* * * * *", timeZone: "UTC", misfire: "all", overlap: true },
@@ -134,7 +134,11 @@ export const LEADER: readonly Mutant[] = [
     replace: "const left = this.#lastSent + fenceAfter - performance.now() % 1_000;",
     invariants: ["determinism"],
     random: { not: "the determinism check of any seed finds it" },
-    directed: scenario({ duration: 20_000, jobs: [job(1_000, { at: 1_000 })] }),
+    directed: scenario({
+      duration: 90_000,
+      jobs: [job(1_000, { at: 1_000 })],
+      faults: [partition(0, 6_000, 70_000)],
+    }),
   },
   {
     id: "real-randomness",

@@ -16,6 +16,8 @@ export interface Mutant {
   /** Stands exactly once in the file. */
   readonly find: string;
   readonly replace: string;
+  /** That it is part of; default: by the file. */
+  readonly stores?: readonly StoreKind[];
   /** Those that may catch it, as `Failure.invariant` has them. */
   readonly invariants: readonly string[];
   /** Profile of the random scenarios that find it, or why none looks for it. */
@@ -27,7 +29,8 @@ export interface Mutant {
 const BOTH: readonly StoreKind[] = ["memory", "sqlite"];
 
 /** Stores that the mutant is part of. */
-export function storesOf({ file }: Pick<Mutant, "file">): readonly StoreKind[] {
+export function storesOf({ file, stores }: Pick<Mutant, "file" | "stores">): readonly StoreKind[] {
+  if (stores !== undefined) return stores;
   const only = BOTH.filter((store) => file.startsWith(`engine/stores/${store}/`));
   return only.length > 0 ? only : BOTH;
 }

@@ -20,6 +20,13 @@ export interface Trial {
   readonly findings: readonly (Finding | null)[];
   readonly scenarios: number;
   readonly seconds: number;
+  /** Where the random scenario that was found comes from. */
+  readonly origin: Origin | null;
+}
+
+export interface Origin {
+  readonly seed: number;
+  readonly store: StoreKind;
 }
 
 /** With the scenario that was written for the mutant, on each store that it is part of. */
@@ -28,7 +35,7 @@ export async function directed({ directed: how, ...mutant }: Mutant): Promise<Tr
   const findings: (Finding | null)[] = [];
   if (typeof how === "string") findings.push(await selfCheck(how));
   else for (const store of storesOf(mutant)) findings.push(await look(how, store, mutant.invariants));
-  return { findings, scenarios: findings.length, seconds: since(started) };
+  return { findings, scenarios: findings.length, seconds: since(started), origin: null };
 }
 
 /** With random scenarios from `seed` on, on its stores in turn, for at most so many seconds. */
@@ -37,12 +44,17 @@ export async function atRandom(mutant: Mutant, profile: ProfileName, seed: numbe
   const stores = storesOf(mutant);
   let scenarios = 0;
   while (since(started) < seconds) {
-    const store = stores[scenarios % stores.length] as StoreKind;
-    const finding = await look(scenarioFrom(seed + scenarios, profile), store, []);
+    const origin = { seed: seed + scenarios, store: stores[scenarios % stores.length] as StoreKind };
+    const finding = await look(scenarioFrom(origin.seed, profile), origin.store, []);
     scenarios += 1;
-    if (finding !== null) return { findings: [finding], scenarios, seconds: since(started) };
+    if (finding !== null) return { findings: [finding], scenarios, seconds: since(started), origin };
   }
-  return { findings: [null], scenarios, seconds: since(started) };
+  return { findings: [null], scenarios, seconds: since(started), origin: null };
+}
+
+/** Without the mutant, which must not be in this process: whether the scenario fails all the same. */
+export async function failsAnyway({ seed, store }: Origin, profile: ProfileName): Promise<boolean> {
+  return (await look(scenarioFrom(seed, profile), store, [])) !== null;
 }
 
 const since = (started: number): number => (systemRuntime.monotonic() - started) / 1_000;
