@@ -286,6 +286,7 @@ function connect(database: Database, deps: DatabaseDeps, from: Incarnation, stor
   const { world, history, faults, latency } = deps;
   const send = (route: Route, op: string, args: readonly unknown[]): Promise<unknown> =>
     new Promise((resolve, reject) => {
+      if (!from.alive) world.fail(new Error(`${from.name} is gone and sends ${op}`));
       const { requests } = route;
       const id = `${requests.text}#${requests.count + 1}`;
       const call: Call = { id, op, args, route, from, sentAt: world.now, resolve, reject, answered: false };

@@ -83,9 +83,10 @@ export class Leader {
   async #renew(): Promise<void> {
     const { runtime, store, faults, server, ttl } = this.#deps;
     const sent = runtime.monotonic();
-    // A server that had to start over under a new id no longer holds what its old id held.
+    // A server that had to start over under a new id no longer holds what its old id held. And one that stood still while
+    // its lease ran out, and gets it again, is a new leader: others may have been out of reach as long.
     const holder = server();
-    if (this.#term !== null && this.#term.holder !== holder) await this.#stepDown();
+    if (this.#term !== null && (this.#term.holder !== holder || !this.#holds())) await this.#stepDown();
     try {
       const lead = (): ReturnType<Store["lead"]> => store.lead({ name: LEASE, holder, ttl });
       const { held } = await withDeadline(runtime, "lead", ttl / 3, lead);
@@ -109,6 +110,11 @@ export class Leader {
     this.#duty(term, "rescue", rescueDelay, rescueInterval, () => this.#rescue(term));
     this.#duty(term, "sweep", 0, SWEEP_INTERVAL, () => this.#sweep());
     this.#duty(term, "prune", 0, PRUNE_INTERVAL, () => this.#prune());
+  }
+
+  /** The lease can't have run out: it has not by this server's own clock. */
+  #holds(): boolean {
+    return this.#deps.runtime.monotonic() < this.#until;
   }
 
   async #stepDown(): Promise<void> {
@@ -137,7 +143,7 @@ export class Leader {
       while (!signal.aborted) {
         let more = false;
         try {
-          more = await withDeadline(runtime, name, CALL_DEADLINE, work);
+          if (this.#holds()) more = await withDeadline(runtime, name, CALL_DEADLINE, work);
         } catch (error) {
           faults.report(name, error);
         }

@@ -23,6 +23,8 @@ interface Run {
   readonly startedAt: Micros;
   /** When it must have ended since another run of its job has begun; null = there is none. */
   endBy: Micros | null;
+  /** Its server was declared dead by a clock that was set forward. */
+  excused: boolean;
 }
 
 export class Overlap implements Checker {
@@ -33,9 +35,6 @@ export class Overlap implements Checker {
   readonly #runs = new Map<JobId, Run[]>();
   /** Those that a younger run of their job has overtaken while their process stood still. */
   readonly #overtaken = new Set<Run>();
-  /** Of the store's clock: when it was set forward too far. */
-  #steppedAt: Micros = Number.NEGATIVE_INFINITY;
-  readonly #steps: { readonly at: Micros; readonly by: number }[] = [];
 
   constructor(view: View, scenario: Scenario) {
     this.#view = view;
@@ -57,8 +56,8 @@ export class Overlap implements Checker {
       case "resumed":
         this.#resumed(event);
         return;
-      case "fault":
-        if (event.fault.type === "databaseClock") this.#stepped(event.at, event.fault.by);
+      case "commit":
+        if (event.call.op === "orphans" && event.error === undefined) this.#declaredDead(event);
     }
   }
 
@@ -69,7 +68,7 @@ export class Overlap implements Checker {
   #start({ at, incarnation, job, claim }: Of<"start">): void {
     const others = this.#runs.get(job) ?? [];
     for (const other of others) this.#overtake(other, at);
-    const run: Run = { incarnation, job, claim, startedAt: at, endBy: null };
+    const run: Run = { incarnation, job, claim, startedAt: at, endBy: null, excused: false };
     this.#runs.set(job, [...others, run]);
   }
 
@@ -130,23 +129,23 @@ export class Overlap implements Checker {
     return resumedAt === upAt ? Number.NEGATIVE_INFINITY : resumedAt + this.#grace;
   }
 
-  #isExcused({ incarnation, job, startedAt }: Run): boolean {
+  #isExcused({ incarnation, job, excused }: Run): boolean {
     const { jobs, servers } = this.#scenario;
     if (servers[serverIndex(incarnation)]?.without.includes("heartbeat.no-fence")) return true;
-    if (this.#steppedAt >= startedAt) return true;
+    if (excused) return true;
     const row = this.#view.rows.get(job);
     if (row?.kind !== "planned") return false;
     const { obeys } = jobs[(JSON.parse(row.args) as { plan: number }).plan] ?? { obeys: 0 };
     return obeys === null || obeys >= this.#config.killGrace;
   }
 
-  /** Steps within one promise of a server add up. */
-  #stepped(at: Micros, by: number): void {
-    const { deadAfter, heartbeatInterval } = this.#config;
-    this.#steps.push({ at, by });
-    const recent = this.#steps.filter((step) => at - step.at <= 2 * (deadAfter + heartbeatInterval) * MS);
-    const forward = recent.reduce((sum, step) => sum + Math.max(step.by, 0), 0);
-    if (forward > 2 * heartbeatInterval - 1_000 * CLOCK_ERROR) this.#steppedAt = at;
+  /** By the store's clock it has been silent for its promise, though really for so much less that it may not be fenced yet. */
+  #declaredDead({ at, clock }: Of<"commit">): void {
+    const spare = 2 * this.#config.heartbeatInterval * (1 - CLOCK_ERROR);
+    for (const { dead, deadAfter, beatAt, beatClock, incarnation } of this.#view.servers.values()) {
+      if (dead || clock - beatClock <= deadAfter || clock - beatClock - (at - beatAt) / MS < spare) continue;
+      for (const run of [...this.#runs.values()].flat()) if (run.incarnation === incarnation) run.excused = true;
+    }
   }
 }
 

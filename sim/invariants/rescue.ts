@@ -3,11 +3,11 @@
  * is `deadAfter + heartbeatInterval`: counted from its last beat that is `deadAfter` after the latest moment at which it can
  * have died. A new leader gives all others as long to be heard.
  */
-import type { JobId, Orphan, ServerInfo } from "../../engine/store.ts";
+import type { JobId, LeadReply, Orphan, ServerInfo } from "../../engine/store.ts";
 import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
 import type { Scenario, SimConfig } from "../scenario.ts";
 import type { Micros } from "../world.ts";
-import { finished } from "./calls.ts";
+import { finished, type Reply, type Send } from "./calls.ts";
 import { CLOCK_ERROR, isRescue, MS } from "./timing.ts";
 import type { ServerState, View } from "./view.ts";
 
@@ -15,8 +15,8 @@ export class Rescue implements Checker {
   readonly name = "S6 rescue";
   readonly #view: View;
   readonly #config: SimConfig;
-  /** When each start of a process last became leader. */
-  readonly #ledSince = new Map<string, Micros>();
+  /** Of those that believe that they lead: since when, and until when at most by the last renewal that they know of. */
+  readonly #terms = new Map<string, { readonly since: Micros; until: Micros }>();
 
   constructor(view: View, { config }: Scenario) {
     this.#view = view;
@@ -28,27 +28,34 @@ export class Rescue implements Checker {
   }
 
   see(event: HistoryEvent): void {
+    if (event.type === "reply" && event.ok && event.call.op === "lead") this.#told(event);
+    else if (event.type === "send" && event.call.op === "orphans") this.#looks(event);
     if (event.type !== "commit" || event.error !== undefined) return;
     const { op } = event.call;
     if (op === "register") {
       const { deadAfter } = event.args[0] as ServerInfo;
       if (deadAfter !== this.#promise) throw broken(`a server promises ${deadAfter} ms`);
-    } else if (op === "lead") this.#elected(event);
-    else if (op === "orphans") this.#orphans(event);
+    } else if (op === "orphans") this.#orphans(event);
     else if (op === "finish") this.#rescued(event);
   }
 
-  #elected({ at, call, args, result }: Commit): void {
-    const { holder } = args[0] as { readonly holder: string };
-    const isNew = this.#view.lease?.holder !== holder;
-    if ((result as { readonly held: boolean }).held && isNew) this.#ledSince.set(call.from.name, at);
+  /** It knows that it leads from here on, or once more after its lease had run out by its own clock. */
+  #told({ at, incarnation, call, result }: Reply): void {
+    const term = this.#terms.get(incarnation);
+    if (!(result as LeadReply).held) this.#terms.delete(incarnation);
+    else if (term === undefined || call.sentAt > term.until) {
+      this.#terms.set(incarnation, { since: at, until: call.sentAt + this.#config.leaderTtl * MS });
+    } else term.until = call.sentAt + this.#config.leaderTtl * MS;
+  }
+
+  #looks({ at, incarnation }: Send): void {
+    const term = this.#terms.get(incarnation);
+    if (term === undefined) throw broken("a server that does not lead looks for orphans");
+    const waited = (at - term.since) / MS;
+    if (waited < this.#promise * (1 - CLOCK_ERROR)) throw broken(`a new leader looks for orphans after ${waited} ms`);
   }
 
   #orphans(commit: Commit): void {
-    const since = this.#ledSince.get(commit.call.from.name);
-    if (since === undefined) throw broken("a server that has never led looks for orphans");
-    const waited = (commit.at - since) / MS;
-    if (waited < this.#promise * (1 - CLOCK_ERROR)) throw broken(`a new leader looks for orphans after ${waited} ms`);
     const orphans = commit.result as readonly Orphan[];
     const { rows, servers } = this.#view;
     for (const { id, claim, server } of orphans) {
