@@ -1,18 +1,8 @@
 /** Random faults. What is drawn are plain numbers; what they mean follows from the scenario that they are put into. */
 import fc from "fast-check";
-import type { Store } from "../engine/store.ts";
+import { CLIENT_OPS, SERVER_OPS } from "./ops.ts";
 import { FAULT_TYPES } from "./profiles.ts";
 import type { Fault, FaultType, NthCall, Target } from "./scenario.ts";
-
-/** Calls that a server sends. */
-export const SERVER_OPS = [
-  ...["claim", "finish", "heartbeat", "register", "unregister", "lead", "resign", "orphans", "sweep", "prune"],
-  ...["dueRecurring", "fireRecurring", "setParams", "writeConsole", "insert"],
-] as const satisfies readonly (keyof Store)[];
-/** Calls that an application sends. */
-export const CLIENT_OPS = [
-  ...["insert", "putRecurring", "delete", "requeue", "pauseQueue", "resumeQueue"],
-] as const satisfies readonly (keyof Store)[];
 
 /** Steps of clocks, milliseconds. */
 const CLOCK_STEPS = [-3_600_000, -60_000, -5_000, -1_000, -1, 1, 1_000, 5_000, 30_000, 60_000, 3_600_000] as const;

@@ -72,6 +72,11 @@ export interface HealedEvent {
 
 export type HistoryEvent = Commit | ProcessEvent | FaultEvent | HealedEvent;
 
+/** Numbers and lists of them say nothing about the kind of a failure. */
+export function withoutNumbers(message: string): string {
+  return message.replace(/\d+(\.\d+)?/g, "#").replace(/#(, #)+/g, "#");
+}
+
 /** A promise that was broken. */
 export class Violation extends Error {
   override readonly name = "Violation";
@@ -87,7 +92,7 @@ export class Violation extends Error {
 
   /** The same for the same kind of failure: without numbers. */
   get signature(): string {
-    return `${this.invariant} ${this.message.replace(/\d+(\.\d+)?/g, "#")}`;
+    return `${this.invariant} ${withoutNumbers(this.message)}`;
   }
 }
 

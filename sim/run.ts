@@ -8,13 +8,14 @@ import { Cluster } from "./cluster.ts";
 import { Database, type OpenStore, type StoreKind } from "./database.ts";
 import { onUnhandledRejection } from "./drain.ts";
 import { FaultInjector } from "./faults.ts";
-import { type Checker, History, type HistoryEvent, Violation } from "./history.ts";
+import { type Checker, History, type HistoryEvent, Violation, withoutNumbers } from "./history.ts";
 import { Jobs } from "./jobs.ts";
 import type { Observer } from "./process.ts";
 import { type MakeProgram, type Program, planned } from "./program.ts";
 import { Stream } from "./random.ts";
 import type { Scenario } from "./scenario.ts";
-import { World } from "./world.ts";
+import { watch } from "./tripwire.ts";
+import { type Event, World } from "./world.ts";
 
 export interface RunOptions {
   readonly store: StoreKind;
@@ -22,6 +23,10 @@ export interface RunOptions {
   readonly checkers?: (scenario: Scenario) => readonly Checker[];
   /** Default: what the plans of the scenario say. */
   readonly program?: MakeProgram;
+  /** Called for each event of the world before it happens. */
+  readonly onEvent?: (event: Event) => void;
+  /** Milliseconds of virtual time after which all is left as it is, without a judgement. Default: never. */
+  readonly until?: number;
 }
 
 export interface RunResult {
@@ -49,19 +54,27 @@ export interface Failure {
   readonly cause: unknown;
 }
 
+/** What of a failure can be sent to another process. */
+export type PlainFailure = Omit<Failure, "cause">;
+
 export const OPEN: Readonly<Record<StoreKind, OpenStore>> = {
   memory: (runtime) => MemoryStore.open({ runtime }),
   sqlite: (runtime) => SqliteStore.open({ path: ":memory:", runtime, durability: "normal" }),
 };
 
 const MS = 1_000;
+/** What a run that was stopped has failed with. */
+const STOPPED = Symbol("stopped");
 
 export async function run(scenario: Scenario, options: RunOptions): Promise<RunResult> {
   const running = new Run(scenario, options);
-  const off = onUnhandledRejection((reason) => running.world.fail(reason));
+  const { world } = running;
+  const off = onUnhandledRejection((reason) => world.fail(reason));
+  const unwatch = watch(world, ({ api, where }) => world.fail(new Violation("tripwire", `${api} at ${where}`)));
   try {
     return await running.run();
   } finally {
+    unwatch();
     off();
   }
 }
@@ -78,8 +91,13 @@ class Run {
   readonly #program: Program;
   readonly #cluster: Cluster;
 
-  constructor(scenario: Scenario, { store, checkers, program = planned }: RunOptions) {
+  constructor(scenario: Scenario, options: RunOptions) {
+    const { store, checkers, program = planned, onEvent, until = Number.POSITIVE_INFINITY } = options;
     const world = new World(scenario.seed);
+    world.onEvent = (event) => {
+      if (event.at > until * MS) world.fail(STOPPED);
+      onEvent?.(event);
+    };
     this.world = world;
     this.#scenario = scenario;
     this.#open = OPEN[store];
@@ -148,9 +166,11 @@ class Run {
   #reportOpen(): never {
     const open = [...this.#jobs.rows].filter(([, { state }]) => state !== "succeeded" && state !== "deleted");
     const [first] = open;
-    const states = [...new Set(open.map(([, { state }]) => state))].sort().join(", ");
     if (first === undefined) throw new Violation("L4", "the application could not do what it had planned");
-    throw new Violation("L4", `jobs that do not end, ${states}: ${open.map(([id]) => id).join(", ")}`, first[0]);
+    const [id, { state }] = first;
+    // Of one state only: the same failure is then the same with fewer jobs.
+    const alike = open.filter(([, other]) => other.state === state).map(([other]) => other);
+    throw new Violation("L4", `jobs that do not end, ${state}: ${alike.join(", ")}`, id);
   }
 
   async #stopServers(): Promise<void> {
@@ -188,7 +208,7 @@ class Run {
   #result(): RunResult {
     const { world } = this;
     return {
-      failure: world.failed ? failureOf(world.failure, world.now / MS) : null,
+      failure: world.failed && world.failure !== STOPPED ? failureOf(world.failure, world.now / MS) : null,
       digest: world.digest,
       events: world.events,
       commits: this.#history.commits,
@@ -206,5 +226,5 @@ function failureOf(cause: unknown, at: number): Failure {
     return { invariant, message, signature, job, at, cause };
   }
   const message = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
-  return { invariant: "error", message, signature: `error ${message.replace(/\d+/g, "#")}`, job: null, at, cause };
+  return { invariant: "error", message, signature: `error ${withoutNumbers(message)}`, job: null, at, cause };
 }

@@ -2,7 +2,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { systemRuntime } from "../../engine/runtime.ts";
 import type { Mutant } from "./mutant.ts";
-import { failsAnyway, type Trial } from "./trial.ts";
+import { failsAnyway, type Search, type Trial } from "./trial.ts";
 
 export interface HuntOptions {
   /** Null = with the scenario that was written for each. */
@@ -47,28 +47,28 @@ interface Ended {
 }
 
 async function tryOne(mutant: Mutant, { random }: HuntOptions): Promise<Verdict> {
-  if (random === null || typeof mutant.random !== "string") return verdictOf(mutant, await spawn(mutant, ["directed"]));
-  let { seed, seconds } = random;
-  let scenarios = 0;
+  if (random === null || typeof mutant.random !== "string") return verdictOf(mutant, await spawn(mutant, null));
+  let { seconds } = random;
+  let first = 0;
   for (;;) {
-    const ended = await spawn(mutant, ["random", String(seed), String(seconds)], seconds);
+    const ended = await spawn(mutant, { seed: random.seed, first, seconds });
     const trial = trialOf(ended);
     if (trial === null) return verdictOf(mutant, ended);
-    scenarios += trial.scenarios;
+    first += trial.scenarios;
     seconds -= trial.seconds;
-    const all = { ...trial, scenarios, seconds: random.seconds - seconds };
+    const all = { ...trial, scenarios: first, seconds: random.seconds - seconds };
     // A scenario that fails without the mutant too shows something, but not the mutant.
     if (trial.origin === null || !(await failsAnyway(trial.origin, mutant.random))) return judge(mutant, all, false);
-    seed = trial.origin.seed + 1;
   }
 }
 
-function spawn(mutant: Mutant, how: readonly string[], seconds = 0): Promise<Ended> {
+function spawn(mutant: Mutant, search: Search | null): Promise<Ended> {
   const url = new URL("child.ts", import.meta.url);
   const preload = new URL(`preload.ts?mutant=${mutant.id}`, import.meta.url);
   const execArgv = ["--conditions=kiln-source", "--import", preload.href];
-  const child = fork(url, [mutant.id, ...how], { execArgv, silent: true });
-  return endOf(child, GRACE + seconds * 1_000);
+  const args = search === null ? [] : [search.seed, search.first, search.seconds].map(String);
+  const child = fork(url, [mutant.id, ...args], { execArgv, silent: true });
+  return endOf(child, GRACE + (search?.seconds ?? 0) * 1_000);
 }
 
 /** Null when the process has not said how it went. */

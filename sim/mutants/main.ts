@@ -1,48 +1,52 @@
 /**
- * `npm run sim -- mutants [--only 5,finish-any-claim] [--random] [--seed N] [--time SECONDS] [--jobs N]`: puts faults into the
- * engine, the stores and the simulator, one at a time, and sees whether each is found. Time is for each mutant.
+ * `mutants`: puts faults into the engine, the stores and the simulator, one at a time, each in a process of its own, and sees
+ * whether each is found.
  */
 import { parseArgs } from "node:util";
-import { hunt, type Verdict } from "./hunt.ts";
+import { invalid } from "../../engine/problems.ts";
+import { EXIT } from "../exit.ts";
+import { countOf, durationOf, seedOfText, type Verb } from "../verbs/verb.ts";
+import { hunt } from "./hunt.ts";
 import { MUTANTS } from "./list.ts";
 import type { Mutant } from "./mutant.ts";
 
-const SURVIVED = 15;
-const HARNESS = 20;
+const OPTIONS = {
+  only: { type: "string" },
+  random: { type: "boolean", default: false },
+  seed: { type: "string", default: "today" },
+  time: { type: "string", default: "120s" },
+  jobs: { type: "string", default: "2" },
+} as const;
 
-export async function mutants(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: {
-      only: { type: "string" },
-      random: { type: "boolean", default: false },
-      seed: { type: "string", default: "1" },
-      time: { type: "string", default: "120" },
-      jobs: { type: "string", default: "2" },
-    },
+const MOST_JOBS = 64;
+
+export const mutants: Verb = async (args, io) => {
+  const { values } = parseArgs({ args: [...args], options: OPTIONS });
+  const time = durationOf("--time", values.time);
+  const random = values.random ? { seed: seedOfText(values.seed), seconds: time / 1_000 } : null;
+  const jobs = countOf("--jobs", values.jobs, MOST_JOBS);
+  const chosen = choose(values.only).filter((mutant) => random === null || typeof mutant.random === "string");
+  const verdicts = await hunt(chosen, {
+    ...{ random, jobs },
+    onVerdict: ({ mutant, text }) => io.say(`${String(mutant.number).padStart(2)} ${mutant.id}: ${text}`),
   });
-  const chosen = choose(values.only);
-  if (chosen === null) {
-    console.error(`no mutant ${values.only}: it takes numbers and ids of docs/simulator-mutants.md`);
-    return HARNESS;
-  }
-  const random = values.random ? { seed: Number(values.seed), seconds: Number(values.time) } : null;
-  const tried = chosen.filter((mutant) => random === null || typeof mutant.random === "string");
-  const verdicts = await hunt(tried, { random, jobs: Number(values.jobs), onVerdict: report });
   const caught = verdicts.filter((verdict) => verdict.caught).length;
-  console.log(`caught ${caught}/${tried.length}`);
-  if (verdicts.some(({ broken }) => broken)) return HARNESS;
-  return caught === tried.length ? 0 : SURVIVED;
-}
+  io.say(`caught ${caught}/${chosen.length}`);
+  if (verdicts.some(({ broken }) => broken)) return EXIT.harness;
+  return caught === chosen.length ? EXIT.ok : EXIT.mutant;
+};
 
-/** Null when one of the names is unknown. */
-function choose(only: string | undefined): readonly Mutant[] | null {
+/** By numbers and ids; all when none are named. @throws InvalidError for one that is not known */
+function choose(only: string | undefined): readonly Mutant[] {
   if (only === undefined) return MUTANTS;
   const names = only.split(",").map((name) => name.trim());
-  const known = (name: string) => MUTANTS.filter(({ id, number }) => id === name || String(number) === name);
-  return names.every((name) => known(name).length > 0) ? [...new Set(names.flatMap(known))] : null;
-}
-
-function report({ mutant, text }: Verdict): void {
-  console.log(`${String(mutant.number).padStart(2)} ${mutant.id}: ${text}`);
+  const found = names.map((name) => MUTANTS.filter(({ id, number }) => id === name || String(number) === name));
+  const unknown = names.filter((_, index) => found[index]?.length === 0);
+  if (unknown.length === 0) return [...new Set(found.flat())];
+  throw invalid(
+    "can't try mutants",
+    "--only",
+    unknown.join(","),
+    "must be numbers or ids of docs/simulator-mutants.md",
+  );
 }

@@ -6,6 +6,7 @@ import { allCheckers } from "../invariants/index.ts";
 import type { ProfileName } from "../profiles.ts";
 import { run } from "../run.ts";
 import type { Scenario } from "../scenario.ts";
+import { seedOf } from "../seed.ts";
 import { SELF_CHECKS, type SelfCheck } from "../self-checks.ts";
 import { type Mutant, storesOf } from "./mutant.ts";
 
@@ -26,7 +27,16 @@ export interface Trial {
 
 export interface Origin {
   readonly seed: number;
+  /** Of the scenario in the search. */
+  readonly number: number;
   readonly store: StoreKind;
+}
+
+export interface Search {
+  readonly seed: number;
+  /** Number of the first scenario. */
+  readonly first: number;
+  readonly seconds: number;
 }
 
 /** With the scenario that was written for the mutant, on each store that it is part of. */
@@ -38,24 +48,26 @@ export async function directed({ directed: how, ...mutant }: Mutant): Promise<Tr
   return { findings, scenarios: findings.length, seconds: since(started), origin: null };
 }
 
-/** With random scenarios from `seed` on, on its stores in turn, for at most so many seconds. */
-export async function atRandom(mutant: Mutant, profile: ProfileName, seed: number, seconds: number): Promise<Trial> {
+/** With random scenarios, on its stores in turn, for at most so many seconds. */
+export async function atRandom(mutant: Mutant, profile: ProfileName, { seed, first, seconds }: Search): Promise<Trial> {
   const started = systemRuntime.monotonic();
   const stores = storesOf(mutant);
-  let scenarios = 0;
+  let number = first;
   while (since(started) < seconds) {
-    const origin = { seed: seed + scenarios, store: stores[scenarios % stores.length] as StoreKind };
-    const finding = await look(scenarioFrom(origin.seed, profile), origin.store, []);
-    scenarios += 1;
-    if (finding !== null) return { findings: [finding], scenarios, seconds: since(started), origin };
+    const origin = { seed, number, store: stores[number % stores.length] as StoreKind };
+    const finding = await look(drawn(origin, profile), origin.store, []);
+    number += 1;
+    if (finding !== null) return { findings: [finding], scenarios: number - first, seconds: since(started), origin };
   }
-  return { findings: [null], scenarios, seconds: since(started), origin: null };
+  return { findings: [null], scenarios: number - first, seconds: since(started), origin: null };
 }
 
 /** Without the mutant, which must not be in this process: whether the scenario fails all the same. */
-export async function failsAnyway({ seed, store }: Origin, profile: ProfileName): Promise<boolean> {
-  return (await look(scenarioFrom(seed, profile), store, [])) !== null;
+export async function failsAnyway(origin: Origin, profile: ProfileName): Promise<boolean> {
+  return (await look(drawn(origin, profile), origin.store, [])) !== null;
 }
+
+const drawn = ({ seed, number }: Origin, profile: ProfileName): Scenario => scenarioFrom(seedOf(seed, number), profile);
 
 const since = (started: number): number => (systemRuntime.monotonic() - started) / 1_000;
 

@@ -1,0 +1,1 @@
+export { allCheckers } from "./invariants/index.ts";
