@@ -5,6 +5,8 @@ import type { Checker } from "../history.ts";
 import type { Scenario } from "../scenario.ts";
 import { AttemptCount } from "./attempts.ts";
 import { RescueBackoff } from "./backoff.ts";
+import { Cancel } from "./cancel.ts";
+import { Choice } from "./choice.ts";
 import { Claims } from "./claims.ts";
 import { Conservation, Maintenance } from "./conservation.ts";
 import { Fencing } from "./fencing.ts";
@@ -25,6 +27,8 @@ export function allCheckers(scenario: Scenario): readonly Checker[] {
   return [
     ...protocol(view, scenario),
     ...kindCheckers(scenario),
+    new Choice(),
+    new Cancel(view, scenario),
     // Last: all others see the world as it was before the event.
     view,
   ];

@@ -7,7 +7,7 @@ const lateResult = scenario({
   duration: 130_000,
   servers: servers(2),
   jobs: [job(10_000, { at: 100, runs: [runs(10_000), runs(60_000)] })],
-  faults: [{ type: "pause", target: 0, at: 5_000, for: 100_000 }],
+  faults: [{ type: "pause", target: 0, at: 7_000, for: 100_000 }],
 });
 
 /** A server is cut off for longer than others wait for it, with a job that takes longer still. */
