@@ -49,6 +49,12 @@ export function auditOf(store: MemoryStore | SqliteStore): Audit {
 
 const NONE: readonly Change[] = [];
 
+/** Rows have more than a snapshot shows, such as checkpoints. */
+function isChange({ before, after }: Change): boolean {
+  if (before === null || after === null) return before !== after;
+  return (Object.keys(before) as (keyof Snapshot)[]).some((field) => before[field] !== after[field]);
+}
+
 class MemoryAudit implements Audit {
   readonly #touched = new Map<JobId, { readonly row: Row; readonly before: Snapshot | null; removed: boolean }>();
 
@@ -71,7 +77,7 @@ class MemoryAudit implements Audit {
       after: removed ? null : snapshotOf(row),
     }));
     this.#touched.clear();
-    return changes.filter(({ before, after }) => before !== null || after !== null).sort((a, b) => a.id - b.id);
+    return changes.filter(isChange).sort((a, b) => a.id - b.id);
   }
 }
 
@@ -145,13 +151,12 @@ class SqliteAudit implements Audit {
       steps.set(id, step);
     }
     // A job stands in one of the tables before and after each call, if it is there at all.
-    // A call that has written a row without changing what is audited has changed nothing, as on the memory store.
-    const changed = [...steps].filter(([, { firstGone, lastAdded, net }]) => net !== 0 || firstGone !== lastAdded);
-    return changed.map(([id, { firstGone, lastAdded, net }]) => ({
+    const changes = [...steps].map(([id, { firstGone, lastAdded, net }]) => ({
       id,
       before: net === 1 || firstGone === null ? null : decode(firstGone),
       after: net === -1 || lastAdded === null ? null : decode(lastAdded),
     }));
+    return changes.filter(isChange);
   }
 }
 

@@ -11,9 +11,9 @@ import { beatOf, claimQuery, type Of, processOf, type Reply, type Send } from ".
 import { MS } from "./timing.ts";
 
 interface Server {
-  /** Registered under it, as far as it knows; null before. */
-  id: string | null;
-  /** When the last beat that got through was sent; microseconds of the world. */
+  /** Ids that it was registered under and not declared dead, as far as it knows, each with when its last proof was sent. */
+  readonly proven: Map<string, Micros>;
+  /** When the last beat that got through was sent, under whichever id. */
   provenAt: Micros;
   resumedAt: Micros;
   paused: boolean;
@@ -62,13 +62,13 @@ export class Fencing implements Checker {
     const plan = this.#scenario.servers[Number(process.slice(1))];
     if (process === "client" || plan === undefined || plan.without.includes("heartbeat.no-fence")) return;
     this.#servers.set(incarnation, {
-      ...{ id: null, provenAt: Number.NEGATIVE_INFINITY, resumedAt: at, paused: false },
+      ...{ proven: new Map<string, Micros>(), provenAt: Number.NEGATIVE_INFINITY, resumedAt: at, paused: false },
       ...{ rate: 1 + plan.drift / 1e6, running: new Map<string, JobId>() },
     });
   }
 
   /** When it must have stopped, if no later beat gets through. */
-  #fenceAt({ provenAt, rate }: Server): Micros {
+  #fenceAt({ provenAt, rate }: Pick<Server, "provenAt" | "rate">): Micros {
     return provenAt + (this.#fenceAfter * MS) / rate + ROUNDING;
   }
 
@@ -86,30 +86,32 @@ export class Fencing implements Checker {
   }
 
   #claim(server: Server, { at, call }: Send): void {
-    if (server.id === null || server.id !== claimQuery(call).server)
-      throw broken("a server claims that is not registered");
-    if (at > this.#fenceAt(server)) throw broken("a server claims that had to fence itself");
+    const { server: id } = claimQuery(call);
+    const provenAt = server.proven.get(id);
+    if (provenAt === undefined) throw broken("a server claims that is not registered");
+    if (at > this.#fenceAt({ ...server, provenAt })) throw broken("a server claims that had to fence itself");
   }
 
   #answered(server: Server, { at, call, result }: Reply): void {
     const { op, sentAt } = call;
-    if (op === "register") {
-      // Later than this the server has given the call up, and tries again under another id.
-      if (!this.#inTime(server, at, sentAt)) return;
-      server.id = (call.args[0] as ServerInfo).id;
-      server.provenAt = sentAt;
-    } else if (op === "heartbeat" && beatOf(call).server === server.id) {
-      if ((result as BeatReply).known) server.provenAt = Math.max(server.provenAt, sentAt);
-      else if (this.#inTime(server, at, sentAt)) this.#declaredDead(server, at);
+    // Later than this the server has given the call up.
+    const inTime = at - sentAt <= (this.#scenario.config.heartbeatInterval * MS) / server.rate;
+    if (op === "register" && inTime) {
+      server.proven.set((call.args[0] as ServerInfo).id, sentAt);
+      server.provenAt = Math.max(server.provenAt, sentAt);
+    } else if (op === "heartbeat") {
+      const { server: id } = beatOf(call);
+      const provenAt = server.proven.get(id);
+      if (provenAt === undefined) return;
+      if ((result as BeatReply).known) {
+        server.proven.set(id, Math.max(provenAt, sentAt));
+        server.provenAt = Math.max(server.provenAt, sentAt);
+      } else if (inTime) this.#declaredDead(server, id, at);
     }
   }
 
-  #inTime({ rate }: Server, at: Micros, sentAt: Micros): boolean {
-    return at - sentAt < (this.#scenario.config.heartbeatInterval * MS) / rate;
-  }
-
-  #declaredDead(server: Server, at: Micros): void {
-    server.id = null;
+  #declaredDead(server: Server, id: string, at: Micros): void {
+    server.proven.delete(id);
     server.provenAt = Math.min(server.provenAt, at - (this.#fenceAfter * MS) / server.rate);
   }
 }

@@ -41,11 +41,15 @@ export class Rescue implements Checker {
 
   /** It knows that it leads from here on, or once more after its lease had run out by its own clock. */
   #told({ at, incarnation, call, result }: Reply): void {
+    const { leaderTtl } = this.#config;
+    // Later than this the server has given the call up.
+    if (at - call.sentAt > (leaderTtl / 3) * (1 + CLOCK_ERROR) * MS) return;
     const term = this.#terms.get(incarnation);
+    const until = call.sentAt + leaderTtl * MS;
     if (!(result as LeadReply).held) this.#terms.delete(incarnation);
     else if (term === undefined || call.sentAt > term.until) {
-      this.#terms.set(incarnation, { since: at, until: call.sentAt + this.#config.leaderTtl * MS });
-    } else term.until = call.sentAt + this.#config.leaderTtl * MS;
+      this.#terms.set(incarnation, { since: at, until });
+    } else term.until = Math.max(term.until, until);
   }
 
   #looks({ at, incarnation }: Send): void {

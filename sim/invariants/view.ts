@@ -7,8 +7,9 @@ import type { Change, Snapshot } from "../audit.ts";
 import type { Checker, Commit, HistoryEvent } from "../history.ts";
 import type { Scenario } from "../scenario.ts";
 import type { Micros } from "../world.ts";
-import { beatOf, processOf, type Reply } from "./calls.ts";
+import { beatOf, processOf, type Reply, type Send } from "./calls.ts";
 import { Calm } from "./calm.ts";
+import { CLOCK_ERROR, MS } from "./timing.ts";
 
 /** A server as the store has it. */
 export interface ServerState {
@@ -65,9 +66,11 @@ export class View implements Checker {
   /** Milliseconds that the store's clock is ahead of the world's, as far as calls have shown. */
   clockAhead = 0;
   now: Micros = 0;
+  readonly #heartbeatInterval: number;
 
   constructor(scenario: Scenario) {
     this.calm = new Calm(scenario);
+    this.#heartbeatInterval = scenario.config.heartbeatInterval;
   }
 
   /** Registered, heard of, and not declared dead: it may claim and beat. */
@@ -123,13 +126,23 @@ export class View implements Checker {
         return;
       }
       case "reply":
-        this.#registered(event);
+        if (event.ok && event.call.op === "register") this.#registered(event);
+        return;
+      case "send":
+        if (event.call.op === "heartbeat" || event.call.op === "claim") this.#speaks(event);
     }
   }
 
-  #registered({ incarnation, ok, call }: Reply): void {
+  /** Later than this the server has given the call up, and tries again under another id. */
+  #registered({ at, incarnation, call }: Reply): void {
     const process = this.processes.get(incarnation);
-    if (process && ok && call.op === "register") process.server = (call.args[0] as ServerInfo).id;
+    const inTime = at - call.sentAt <= this.#heartbeatInterval * MS * (1 + CLOCK_ERROR);
+    if (process && inTime) process.server = (call.args[0] as ServerInfo).id;
+  }
+
+  #speaks({ incarnation, call }: Send): void {
+    const process = this.processes.get(incarnation);
+    if (process) process.server = (call.args[0] as { readonly server: string }).server;
   }
 
   #commit(commit: Commit): void {
