@@ -1,5 +1,5 @@
 /** What jobs of a scenario do when they run: they work, end as planned, and obey their signal or not. */
-import { sleep } from "../engine/async.ts";
+import { sleep, withDeadline } from "../engine/async.ts";
 import { PermanentError, SnoozeError } from "../engine/errors.ts";
 import { defineJob, type Handler, type HandlerContext, type Job } from "../engine/job.ts";
 import type { Running } from "./cluster.ts";
@@ -109,7 +109,11 @@ async function act(
       job.log("half way");
       await job.setParam("half", job.attempt);
     }
-    if (run.enqueues !== null && !health.healed) await enqueue(run.enqueues, context);
+    const next = run.enqueues;
+    // As a driver of a database does: the reply may be lost.
+    if (next !== null && !health.healed) {
+      await withDeadline(incarnation, "enqueue", 5_000, () => enqueue(next, context));
+    }
     await wait(run.work / 2);
   }
   if (health.healed) return;
