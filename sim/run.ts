@@ -158,9 +158,12 @@ class Run {
 
   /** Milliseconds within which everything must end; `docs/simulator.md` says why. */
   #bound(): number {
-    const { deadAfter, heartbeatInterval, leaderTtl, pollInterval } = this.#scenario.config;
+    const { config, faults } = this.#scenario;
+    const { deadAfter, heartbeatInterval, leaderTtl, pollInterval } = config;
     const rescue = 2 * (deadAfter + 2 * heartbeatInterval) + 2 * leaderTtl;
-    return 2 * (rescue + this.#program.work) + 60_000 + 10 * pollInterval;
+    // What is due by the database's clock comes so much later.
+    const back = faults.reduce((sum, fault) => sum + (fault.type === "databaseClock" ? Math.max(-fault.by, 0) : 0), 0);
+    return 2 * (rescue + this.#program.work) + back + 60_000 + 10 * pollInterval;
   }
 
   #reportOpen(): never {

@@ -3,7 +3,7 @@
 import type { JobId, Limit } from "../../engine/store.ts";
 import type { Snapshot } from "../audit.ts";
 import type { Commit } from "../history.ts";
-import { insertions, type Reading } from "./commits.ts";
+import { ENDS, insertions, type Reading } from "./commits.ts";
 import { LIMIT_FORGOTTEN } from "./promises.ts";
 
 export interface LimitKey {
@@ -36,10 +36,7 @@ export class LimitKeys {
     for (const { id, before, after } of commit.changes) {
       const name = (after ?? before)?.limitKey ?? null;
       if (name === null) continue;
-      // A job that awaits others, or has never done anything else, does not count yet.
-      if (after !== null && after.state !== "awaiting" && (before !== null || after.state !== "deleted")) {
-        this.#useRule(name, id, after);
-      }
+      if (after !== null) this.#useRule(name, id, after);
       const key = this.keys.get(name);
       if (key === undefined) continue;
       key.usedAt = commit.clock;
@@ -51,9 +48,9 @@ export class LimitKeys {
   }
 
   #useRule(name: string, id: JobId, { state }: Snapshot): void {
-    const counts = state === "throttled" || state === "scheduled" || state === "processing";
     const limit = this.#limits.get(id);
-    if (!counts || limit === undefined) return;
+    // A job that was born deleted, or has ended, does not count.
+    if (ENDS.has(state) || limit === undefined) return;
     const key = this.keys.get(name);
     if (key === undefined) {
       const [waiting, running] = [new Map<JobId, Snapshot>(), new Set<JobId>()];
