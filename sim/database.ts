@@ -14,7 +14,7 @@ import type { FaultInjector } from "./faults.ts";
 import type { History } from "./history.ts";
 import { type Incarnation, type Observer, SimProcess } from "./process.ts";
 import { Stream } from "./random.ts";
-import type { Label, Micros, World } from "./world.ts";
+import type { Event, Label, Micros, World } from "./world.ts";
 
 export type StoreKind = "memory" | "sqlite";
 export const STORE_KINDS = ["memory", "sqlite"] as const satisfies readonly StoreKind[];
@@ -75,6 +75,8 @@ export class Database {
   #down = false;
   /** It does nothing before. */
   #stalledUntil: Micros = 0;
+  /** Ends the stall that calls wait for. */
+  #waking: Event | null = null;
   readonly #subscribers = new Set<Subscriber>();
 
   constructor(deps: DatabaseDeps) {
@@ -122,6 +124,7 @@ export class Database {
   /** Ends whatever is wrong with it. */
   heal(): void {
     this.#stalledUntil = 0;
+    this.#wake();
     if (!this.#down) return;
     this.#down = false;
     for (const subscriber of this.#subscribers) subscriber.connection(true);
@@ -171,11 +174,7 @@ export class Database {
     if (this.#busy || this.#down || this.#waiting.length === 0) return;
     if (this.#stalledUntil > world.now) {
       this.#busy = true;
-      const go = (): void => {
-        this.#busy = false;
-        this.#next();
-      };
-      world.add(this.#stalledUntil, this.#turns, null, go);
+      this.#waking = world.add(this.#stalledUntil, this.#turns, null, () => this.#wake());
       return;
     }
     const call = this.#waiting.shift() as Call;
@@ -183,24 +182,29 @@ export class Database {
     void this.#execute(call);
   }
 
+  #wake(): void {
+    if (this.#waking === null) return;
+    this.#waking.cancelled = true;
+    this.#waking = null;
+    this.#busy = false;
+    this.#next();
+  }
+
   async #execute(call: Call): Promise<void> {
     const { world, history, faults } = this.#deps;
     const clock = this.process.wallClock;
+    const args = faults.limited(call);
     let result: unknown;
     let error: unknown;
     try {
       const method = this.store[call.op as keyof Store] as (...args: readonly unknown[]) => Promise<unknown>;
-      result = await method.apply(this.store, faults.limited(call) as unknown[]);
+      result = await method.apply(this.store, args as unknown[]);
     } catch (caught) {
       error = caught;
     }
     const changes: readonly Change[] = this.#audit?.drain() ?? [];
     const number = history.nextCommit();
-    try {
-      history.add({ type: "commit", at: world.now, clock, number, call, result, error, changes });
-    } catch (violation) {
-      world.fail(violation);
-    }
+    history.add({ type: "commit", at: world.now, clock, number, call, args, result, error, changes });
     const slow = faults.commitTakes(call);
     if (slow > 0) this.stall(slow);
     if (error === undefined && faults.failsAfter(call)) error = unavailable("a fault after the work");
@@ -222,8 +226,9 @@ export class Database {
       if (call.answered) return;
       call.answered = true;
       const { from } = call;
-      history.add({ type: "reply", at: world.now, incarnation: from.name, call, ok: error === undefined });
-      if (error === undefined) {
+      const ok = error === undefined;
+      history.add({ type: "reply", at: world.now, incarnation: from.name, call, ok, result: ok ? result : undefined });
+      if (ok) {
         this.#deps.onReply(call, result);
         call.resolve(result);
       } else call.reject(error);
@@ -268,20 +273,24 @@ class Subscriber {
   }
 
   #deliver(event: StoreEvent, ms: number): void {
-    const { world } = this.#deps;
+    const { world, history } = this.#deps;
     world.add(world.now + ms * MS, this.#label, this.#from, () => {
-      if (!this.#stopped) this.#listener(event);
+      if (this.#stopped) return;
+      history.add({ type: "told", at: world.now, incarnation: this.#from.name, event });
+      this.#listener(event);
     });
   }
 }
 
 function connect(database: Database, deps: DatabaseDeps, from: Incarnation, store: Store, patient: boolean): Store {
-  const { world, faults, latency } = deps;
+  const { world, history, faults, latency } = deps;
   const send = (route: Route, op: string, args: readonly unknown[]): Promise<unknown> =>
     new Promise((resolve, reject) => {
+      if (!from.alive) world.fail(new Error(`${from.name} is gone and sends ${op}`));
       const { requests } = route;
       const id = `${requests.text}#${requests.count + 1}`;
       const call: Call = { id, op, args, route, from, sentAt: world.now, resolve, reject, answered: false };
+      history.add({ type: "send", at: world.now, incarnation: from.name, call });
       const way = faults.requestTakes(call, latency);
       // A request that is on its way arrives, whatever becomes of the process that has sent it.
       if (way === null) requests.count += 1;

@@ -10,7 +10,7 @@ export function secondsOf(at: Micros): string {
 
 /** The lane that an event belongs to: a process, or the database. */
 export function laneOf(event: HistoryEvent): string {
-  if (event.type === "commit") return "database";
+  if (event.type === "commit" || event.type === "healed") return "database";
   if (event.type === "fault") return event.target;
   return processOf(event.incarnation);
 }
@@ -34,6 +34,16 @@ export function describe(event: HistoryEvent): string {
       return `${event.incarnation} up`;
     case "down":
       return `${event.incarnation} ${event.how}`;
+    case "paused":
+      return `${event.incarnation} stands still`;
+    case "resumed":
+      return `${event.incarnation} goes on`;
+    case "healed":
+      return "all that is not broken for ever is healed";
+    case "send":
+      return `sends ${event.call.id}`;
+    case "told":
+      return `is told of ${event.event.type}`;
     case "reply":
       return `${event.ok ? "answer" : "error"} ${event.call.id}`;
     case "start":

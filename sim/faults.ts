@@ -86,7 +86,7 @@ export class FaultInjector {
     const { type, ...rest } = fault;
     const { target: _target, at: _at, ...said } = rest as Record<string, unknown>;
     const what = [type, ...Object.entries(said).map(([name, value]) => `${name}=${value}`), call?.id].filter(Boolean);
-    this.#history.add({ type: "fault", at: this.#world.now, target, what: what.join(" ") });
+    this.#history.add({ type: "fault", at: this.#world.now, target, what: what.join(" "), fault });
   }
 
   #chosen<Type extends CallFault["type"]>(call: Call, type: Type): Extract<CallFault, { type: Type }> | undefined {

@@ -1,5 +1,5 @@
 /** What jobs of a scenario do when they run: they work, end as planned, and obey their signal or not. */
-import { sleep } from "../engine/async.ts";
+import { sleep, withDeadline } from "../engine/async.ts";
 import { PermanentError, SnoozeError } from "../engine/errors.ts";
 import { defineJob, Handler, type HandlerContext, type Job } from "../engine/job.ts";
 import type { Running } from "./cluster.ts";
@@ -17,7 +17,7 @@ const SNOOZE = 7_000;
 /** When nothing goes wrong any more, neither do handlers: those that hang return, and the others no longer fail. */
 export class Health {
   healed = false;
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Set<() => unknown>();
 
   heal(): void {
     this.healed = true;
@@ -26,10 +26,11 @@ export class Health {
   }
 
   /** Resolves when all is healed or the signal aborts. */
-  hang(signal: AbortSignal): Promise<void> {
+  hang(incarnation: Incarnation, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (this.healed || signal.aborted) return resolve();
-      this.#waiting.add(resolve);
+      // Not in a process that is gone.
+      this.#waiting.add(() => incarnation.turn().then(resolve));
       signal.addEventListener("abort", () => resolve(), { once: true });
     });
   }
@@ -104,7 +105,7 @@ async function act(
   const wait = (ms: number): Promise<void> => workFor(incarnation, ms, obeys, signal);
   if (run.end === "block" && !health.healed) {
     block(incarnation, run.work);
-    await sleep(incarnation, 0, NEVER);
+    await sleep(incarnation.outside, 0, NEVER);
   } else {
     await wait(run.work / 2);
     if (run.checkpoint) {
@@ -112,7 +113,12 @@ async function act(
       job.log("half way");
       await job.setParam("half", job.attempt);
     }
-    if (run.enqueues !== null && !health.healed) await enqueue(run.enqueues, context);
+    const { enqueues } = run;
+    if (enqueues !== null && !health.healed) {
+      // A request may get lost, and a handler that obeys does not wait for it when it is told to stop.
+      const giveUp = obeys === null ? NEVER : signal;
+      await withDeadline(incarnation.outside, "enqueue", 5_000, () => enqueue(enqueues, context), { signal: giveUp });
+    }
     await wait(run.work / 2);
   }
   if (health.healed) return;
@@ -126,18 +132,18 @@ const NEVER = new AbortController().signal;
 
 /** Works for so long; once told to stop, gives up when it obeys. */
 async function workFor(incarnation: Incarnation, ms: number, obeys: Obedience, signal: AbortSignal): Promise<void> {
-  if (obeys === null) return sleep(incarnation, ms, NEVER);
+  if (obeys === null) return sleep(incarnation.outside, ms, NEVER);
   const until = incarnation.monotonic() + ms;
-  await sleep(incarnation, ms, signal);
+  await sleep(incarnation.outside, ms, signal);
   if (!signal.aborted) return;
-  await sleep(incarnation, Math.min(obeys, Math.max(until - incarnation.monotonic(), 0)), NEVER);
+  await sleep(incarnation.outside, Math.min(obeys, Math.max(until - incarnation.monotonic(), 0)), NEVER);
   throw signal.reason;
 }
 
 async function hang(health: Health, incarnation: Incarnation, obeys: Obedience, signal: AbortSignal): Promise<void> {
-  await health.hang(obeys === null ? NEVER : signal);
+  await health.hang(incarnation, obeys === null ? NEVER : signal);
   if (!signal.aborted || obeys === null) return;
-  await sleep(incarnation, obeys, NEVER);
+  await sleep(incarnation.outside, obeys, NEVER);
   throw signal.reason;
 }
 

@@ -2,9 +2,10 @@
  * What has happened in a run, from two sources that know nothing of each other: what the database has committed, in the
  * order of the commits, and what the processes have done. Invariants are checked against it while the run goes on.
  */
-import type { JobId } from "../engine/store.ts";
+import type { JobId, StoreEvent } from "../engine/store.ts";
 import type { Change } from "./audit.ts";
 import type { Call } from "./database.ts";
+import type { Fault } from "./scenario.ts";
 import type { Micros } from "./world.ts";
 
 /** A call that the database has executed, whether or not anyone hears of it. */
@@ -16,6 +17,8 @@ export interface Commit {
   /** From 1. */
   readonly number: number;
   readonly call: Call;
+  /** What it was executed with: a fault may have changed what was sent. */
+  readonly args: readonly unknown[];
   /** What the database answered; undefined when it refused the call. */
   readonly result: unknown;
   readonly error: unknown;
@@ -43,7 +46,14 @@ export type ProcessEvent =
   | (Of & { readonly type: "up" })
   /** `armed`: timers that were left when it had stopped. */
   | (Of & { readonly type: "down"; readonly how: "killed" | "stopped" | "stopping"; readonly armed?: number })
-  | (Of & { readonly type: "reply"; readonly call: Call; readonly ok: boolean });
+  /** An event of the store has reached it. */
+  | (Of & { readonly type: "told"; readonly event: StoreEvent })
+  | (Of & { readonly type: "paused" })
+  /** It catches up now, timers first. */
+  | (Of & { readonly type: "resumed" })
+  | (Of & { readonly type: "send"; readonly call: Call })
+  /** `result` is undefined unless it is `ok`. */
+  | (Of & { readonly type: "reply"; readonly call: Call; readonly ok: boolean; readonly result: unknown });
 
 export interface FaultEvent {
   readonly type: "fault";
@@ -51,9 +61,16 @@ export interface FaultEvent {
   /** What it hits: a process or `database`. */
   readonly target: string;
   readonly what: string;
+  readonly fault: Fault;
 }
 
-export type HistoryEvent = Commit | ProcessEvent | FaultEvent;
+/** From now on nothing goes wrong any more, apart from what is broken for ever. */
+export interface HealedEvent {
+  readonly type: "healed";
+  readonly at: Micros;
+}
+
+export type HistoryEvent = Commit | ProcessEvent | FaultEvent | HealedEvent;
 
 /** Numbers and lists of them say nothing about the kind of a failure. */
 export function withoutNumbers(message: string): string {
@@ -91,10 +108,12 @@ export class History {
   /** What the timeline may show: all but calls that changed nothing. */
   readonly events: HistoryEvent[] = [];
   readonly #checkers: readonly Checker[];
+  readonly #onViolation: (violation: unknown) => void;
   #commits = 0;
 
-  constructor(checkers: readonly Checker[]) {
+  constructor(checkers: readonly Checker[], onViolation: (violation: unknown) => void) {
     this.#checkers = checkers;
+    this.#onViolation = onViolation;
   }
 
   get commits(): number {
@@ -106,11 +125,17 @@ export class History {
     return this.#commits;
   }
 
-  /** @throws Violation */
+  /** Never throws: it is called from within handlers and the engine, which would take a violation for a failure of theirs. */
   add(event: HistoryEvent): void {
-    const quiet = event.type === "reply" || (event.type === "commit" && event.changes.length === 0);
+    const { type } = event;
+    const quiet =
+      type === "send" || type === "told" || type === "reply" || (type === "commit" && event.changes.length === 0);
     if (!quiet) this.events.push(event);
-    for (const checker of this.#checkers) checker.see(event);
+    try {
+      for (const checker of this.#checkers) checker.see(event);
+    } catch (violation) {
+      this.#onViolation(violation);
+    }
   }
 
   /** @throws Violation */

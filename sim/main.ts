@@ -1,6 +1,8 @@
 /** `npm run sim -- VERB …`: the simulator's command line. */
 import { InvalidError } from "../engine/errors.ts";
 import { EXIT } from "./exit.ts";
+import { marks } from "./marks.ts";
+import { mutants } from "./mutants/main.ts";
 import { PROFILE_NAMES } from "./profiles.ts";
 import { checkDeterminism } from "./verbs/check-determinism.ts";
 import { diff } from "./verbs/diff.ts";
@@ -17,6 +19,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
   diff,
   "check-determinism": checkDeterminism,
   regress,
+  mutants,
+  marks,
 };
 
 const USAGE = `usage: npm run sim -- VERB [OPTION...]
@@ -45,6 +49,14 @@ diff FILE|SEED            the first event in which stores differ
 check-determinism FILE|SEED   one scenario in two processes, and the first event in which they differ
   --store STORE --profile PROFILE
 regress [DIR]             the kept scenarios, default sim/regressions
+mutants                   faults on purpose, each of which must be found
+  --only NUMBER|ID,…      some of docs/simulator-mutants.md
+  --random                with random scenarios, not those written for each
+  --seed SEED --time DURATION   of the random ones, default today and 120s for each mutant
+  --jobs N                processes, default 2
+marks                     the rare things that scenarios must reach
+  --time DURATION         of a random search besides those written by hand, default 20s
+  --seed SEED
 
 exit codes: 0 all promises were kept, 10 a promise of safety was broken, 11 one of liveness, 12 two runs differ or real time
 was read, 13 an error or a run that does not end, 14 marks were not reached, 15 a mutant survived, 20 wrong arguments or files

@@ -20,6 +20,8 @@ export interface Observer {
   broken(name: string): void;
   /** Whether something unlikely is to happen at this place of the engine. */
   buggify(site: string): boolean;
+  /** A process stands still from now on, or goes on. */
+  stands(incarnation: string, still: boolean): void;
 }
 
 /** A machine's process, through all its starts. */
@@ -70,13 +72,16 @@ export class SimProcess {
 
   /** As by SIGSTOP, or a virtual machine that is moved. */
   pause(): void {
-    if (this.#current !== null) this.#paused = true;
+    if (this.#current === null || this.#paused) return;
+    this.#paused = true;
+    this.#observer.stands(this.#current.name, true);
   }
 
   /** It catches up as Node does: first with its timers in the order in which they were due, then with what has arrived. */
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
+    if (this.#current !== null) this.#observer.stands(this.#current.name, false);
     const held = this.#held;
     this.#held = [];
     const timers = held.filter(({ timer }) => timer);
@@ -124,6 +129,8 @@ export class Incarnation implements Runtime, Owner {
   /** For example `n0.2`. */
   readonly name: string;
   readonly host: Host;
+  /** For what is not the engine's own, such as handlers: their timers are not among those that are `armed`. */
+  readonly outside: Runtime;
   readonly #world: World;
   readonly #observer: Observer;
   readonly #random: Stream;
@@ -140,6 +147,7 @@ export class Incarnation implements Runtime, Owner {
     this.name = `${process.name}.${number}`;
     this.#observer = observer;
     this.host = { hostname: process.name, pid: number, version: VERSION };
+    this.outside = outsideOf(this, (ms, fn) => this.#timer(ms, fn));
     this.#random = new Stream(world.seed, `${this.name}/random`);
     this.#timers = world.label(`${this.name}/timer`);
     this.#turns = world.label(`${this.name}/turn`);
@@ -176,18 +184,26 @@ export class Incarnation implements Runtime, Owner {
 
   timer(ms: number, fn: () => void): CancelTimer {
     this.#armed += 1;
-    const fire = (): void => {
-      this.#armed -= 1;
-      done = true;
-      fn();
-    };
     let done = false;
-    const event = this.#world.add(this.process.due(ms), this.#timers, this, fire, { timer: true });
-    return () => {
-      if (done) return;
+    const end = (): boolean => {
+      if (done) return false;
       done = true;
-      event.cancelled = true;
       this.#armed -= 1;
+      return true;
+    };
+    const cancel = this.#timer(ms, () => {
+      end();
+      fn();
+    });
+    return () => {
+      if (end()) cancel();
+    };
+  }
+
+  #timer(ms: number, fn: () => void): CancelTimer {
+    const event = this.#world.add(this.process.due(ms), this.#timers, this, fn, { timer: true });
+    return () => {
+      event.cancelled = true;
     };
   }
 
@@ -230,4 +246,20 @@ export class Incarnation implements Runtime, Owner {
   invariant(ok: boolean, name: string): void {
     if (!ok) this.#observer.broken(name);
   }
+}
+
+function outsideOf(inner: Runtime, timer: Runtime["timer"]): Runtime {
+  return {
+    timer,
+    host: inner.host,
+    now: () => inner.now(),
+    monotonic: () => inner.monotonic(),
+    turn: () => inner.turn(),
+    random: () => inner.random(),
+    randomHex: (bytes) => inner.randomHex(bytes),
+    onSignal: (signals, fn) => inner.onSignal(signals, fn),
+    buggify: (site) => inner.buggify(site),
+    mark: (name) => inner.mark(name),
+    invariant: (ok, name) => inner.invariant(ok, name),
+  };
 }

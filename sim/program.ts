@@ -40,6 +40,8 @@ export type MakeProgram = (deps: ProgramDeps) => Program;
 
 /** Longest wait between two attempts, milliseconds: short, so that what is wrong shows within a scenario. */
 export const LONGEST_BACKOFF = 20_000;
+/** Doubles from one second. */
+export const backoff: Backoff = (attempt) => Math.min(1_000 * 2 ** (attempt - 1), LONGEST_BACKOFF);
 
 /** What the plans of the scenario say. */
 export const planned: MakeProgram = ({ world, history, database, scenario }) => {
@@ -49,7 +51,7 @@ export const planned: MakeProgram = ({ world, history, database, scenario }) => 
     application.enqueueFrom(plan, context);
   return {
     queues: ["a", "b"],
-    backoff: (attempt) => Math.min(1_000 * 2 ** (attempt - 1), LONGEST_BACKOFF),
+    backoff,
     handlers: (running) => handlersFor({ world, history, scenario, health, enqueue }, running),
     start: (incarnation) => application.start(incarnation),
     get done(): boolean {

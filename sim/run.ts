@@ -57,7 +57,7 @@ export interface Failure {
 /** What of a failure can be sent to another process. */
 export type PlainFailure = Omit<Failure, "cause">;
 
-const OPEN: Readonly<Record<StoreKind, OpenStore>> = {
+export const OPEN: Readonly<Record<StoreKind, OpenStore>> = {
   memory: (runtime) => MemoryStore.open({ runtime }),
   sqlite: (runtime) => SqliteStore.open({ path: ":memory:", runtime, durability: "normal" }),
 };
@@ -101,7 +101,7 @@ class Run {
     this.world = world;
     this.#scenario = scenario;
     this.#open = OPEN[store];
-    this.#history = new History([this.#jobs, ...(checkers?.(scenario) ?? [])]);
+    this.#history = new History([this.#jobs, ...(checkers?.(scenario) ?? [])], (violation) => world.fail(violation));
     const history = this.#history;
     this.#faults = new FaultInjector(world, history);
     this.#database = new Database({
@@ -142,6 +142,7 @@ class Run {
     const chance = new Stream(this.world.seed, "core");
     const core = new Set([...servers.keys()].filter(() => chance.unit() < 0.6));
     if (core.size === 0) core.add(Math.floor(chance.unit() * servers.length));
+    this.#history.add({ type: "healed", at: this.world.now });
     this.#faults.heal();
     this.#database.heal();
     this.#program.heal();
@@ -216,6 +217,8 @@ class Run {
       mark: (name) => this.#marks.add(name),
       broken: (name) => this.world.fail(new Violation("engine", name)),
       buggify: (site) => without.has(site),
+      stands: (incarnation, still) =>
+        this.#history.add({ ...{ at: this.world.now, incarnation }, type: still ? "paused" : "resumed" }),
     };
   }
 

@@ -1,5 +1,5 @@
 /** All that happens in a run, line by line, to compare two runs that should be the same. */
-import { describe, describeFully, secondsOf } from "./describe.ts";
+import { describe, describeFully, laneOf, secondsOf } from "./describe.ts";
 import type { Checker, HistoryEvent } from "./history.ts";
 import { hashText, mix } from "./random.ts";
 import { type RunOptions, type RunResult, run } from "./run.ts";
@@ -28,7 +28,7 @@ export async function trace(scenario: Scenario, options: RunOptions): Promise<Tr
 function lineOf(event: HistoryEvent): string {
   const at = secondsOf(event.at);
   if (event.type !== "commit")
-    return `${at}   ${"incarnation" in event ? event.incarnation : event.target} ${describe(event)}`;
+    return `${at}   ${"incarnation" in event ? event.incarnation : laneOf(event)} ${describe(event)}`;
   const { call, changes, error } = event;
   const how = error === undefined ? "" : ` ${String(error)}`;
   return `${at}   commit ${call.id}${how} ${changes.flatMap((change) => describeFully(change) ?? []).join("; ")}`.trimEnd();

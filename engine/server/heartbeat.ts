@@ -71,9 +71,9 @@ export class Heartbeat {
     return this.#fenced;
   }
 
-  /** Registered and not fenced. */
+  /** Registered and not fenced. A process that stood still reads this before the timer of its fence has fired. */
   get mayClaim(): boolean {
-    return this.#registered && !this.#fenced;
+    return this.#registered && !this.#fenced && !this.#isOverdue();
   }
 
   /** Milliseconds since the last beat that got through was sent; null before the first. */
@@ -181,6 +181,11 @@ export class Heartbeat {
     const running = [...attempts].filter((attempt) => !attempt.ended).length;
     if (running > 0) runtime.mark("fenced with running jobs");
     for (const attempt of attempts) this.#abort(attempt, "the server can't prove that it still holds this job");
+  }
+
+  #isOverdue(): boolean {
+    const { runtime, fenceAfter } = this.#deps;
+    return runtime.monotonic() > this.#lastSent + fenceAfter && !runtime.buggify("heartbeat.no-fence");
   }
 
   #abort(attempt: Attempt, why: string): void {

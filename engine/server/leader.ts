@@ -50,6 +50,8 @@ interface Term {
 export class Leader {
   readonly #deps: LeaderDeps;
   readonly #recurring: Recurring;
+  /** Of terms that have ended: calls that were under way then. */
+  readonly #ending: Background;
   #term: Term | null = null;
   /** When the lease must have been renewed; monotonic milliseconds, counted from when the renewal was sent. */
   #until = 0;
@@ -57,6 +59,7 @@ export class Leader {
   constructor(deps: LeaderDeps) {
     this.#deps = deps;
     this.#recurring = new Recurring(deps);
+    this.#ending = new Background((name, error) => deps.faults.report(name, error));
   }
 
   get leading(): boolean {
@@ -76,26 +79,28 @@ export class Leader {
       await sleep(runtime, ttl / 3, signal);
     }
     const term = this.#term;
-    await this.#stepDown();
+    this.#stepDown();
+    await this.#ending.idle();
     if (term !== null) await this.#resign(term.holder);
   }
 
   async #renew(): Promise<void> {
     const { runtime, store, faults, server, ttl } = this.#deps;
     const sent = runtime.monotonic();
-    // A server that had to start over under a new id no longer holds what its old id held.
+    // A server that had to start over under a new id no longer holds what its old id held. And one that stood still while
+    // its lease ran out, and gets it again, is a new leader: others may have been out of reach as long.
     const holder = server();
-    if (this.#term !== null && this.#term.holder !== holder) await this.#stepDown();
+    if (this.#term !== null && (this.#term.holder !== holder || !this.#holds())) this.#stepDown();
     try {
       const lead = (): ReturnType<Store["lead"]> => store.lead({ name: LEASE, holder, ttl });
       const { held } = await withDeadline(runtime, "lead", ttl / 3, lead);
-      if (!held) return await this.#stepDown();
+      if (!held) return this.#stepDown();
       this.#until = sent + ttl;
       if (this.#term === null) this.#start(holder);
     } catch (error) {
       faults.report("lead", error);
       // The next try would come after the lease has run out.
-      if (this.#term !== null && this.#until <= runtime.monotonic() + ttl / 3) await this.#stepDown();
+      if (this.#term !== null && this.#until <= runtime.monotonic() + ttl / 3) this.#stepDown();
     }
   }
 
@@ -111,12 +116,18 @@ export class Leader {
     this.#duty(term, "prune", 0, PRUNE_INTERVAL, () => this.#prune());
   }
 
-  async #stepDown(): Promise<void> {
+  /** The lease can't have run out: it has not by this server's own clock. */
+  #holds(): boolean {
+    return this.#deps.runtime.monotonic() < this.#until;
+  }
+
+  /** Does not wait for calls that may never be answered: meanwhile it stands for election again. */
+  #stepDown(): void {
     const term = this.#term;
     if (term === null) return;
     this.#term = null;
     term.abort.abort();
-    await term.duties.idle();
+    this.#ending.start("step down", () => term.duties.idle());
   }
 
   async #resign(holder: string): Promise<void> {
@@ -137,7 +148,7 @@ export class Leader {
       while (!signal.aborted) {
         let more = false;
         try {
-          more = await withDeadline(runtime, name, CALL_DEADLINE, work);
+          if (this.#holds()) more = await withDeadline(runtime, name, CALL_DEADLINE, work);
         } catch (error) {
           faults.report(name, error);
         }

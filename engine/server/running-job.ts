@@ -72,12 +72,16 @@ function saveParam({ id, claim }: ClaimedJob, key: string, json: JsonText, deps:
   return answered("setParams", () => deps.store.setParams({ id, claim }, { [key]: json }), deps);
 }
 
-/** Calls until the store has answered: the call is safe to repeat, and a passing fault is no reason to fail a job. */
+/**
+ * Calls until the store has answered or the attempt is aborted: the call is safe to repeat, and a passing fault is no reason
+ * to fail a job.
+ */
 async function answered<T>(name: string, call: () => Promise<T>, deps: RunningJobDeps): Promise<T> {
   const { runtime, signal } = deps;
   for (let delay = RETRY_FIRST; ; delay = Math.min(delay * 2, RETRY_LONGEST)) {
     try {
-      return await withDeadline(runtime, name, DEADLINE, call);
+      // A handler that waits for this must be able to obey.
+      return await withDeadline(runtime, name, DEADLINE, call, { signal });
     } catch (error) {
       const passing = error instanceof StoreError && error.retryable;
       if (!passing || signal.aborted) throw error;

@@ -1,2 +1,0 @@
-import type { Checker } from "./history.ts";
-export const allCheckers = (): readonly Checker[] => [];
