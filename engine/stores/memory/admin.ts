@@ -21,6 +21,7 @@ export function deleteJobs(data: Data, filter: JobFilter): number {
   }
   data.wake.emitReady(settleChildren(data, endedOf(ended), now), now);
   for (const row of running) {
+    data.observe?.(row, "change");
     row.cancelRequested = true;
     data.wake.emit({ type: "cancel", id: row.id });
   }
