@@ -19,11 +19,14 @@ export interface Snapshot {
   readonly finalizedAt: number | null;
   readonly cancelRequested: boolean;
   readonly queue: string;
+  readonly priority: number;
   readonly kind: string;
   readonly args: string;
   readonly limitKey: string | null;
   readonly uniqueKey: string | null;
   readonly recurringId: string | null;
+  /** Of the latest entry of its history. */
+  readonly reason: string | null;
 }
 
 /** From the state before the call to the state after it. */
@@ -89,20 +92,27 @@ function snapshotOf(row: Row): Snapshot {
     finalizedAt: row.finalizedAt,
     cancelRequested: row.cancelRequested,
     queue: row.queue,
+    priority: row.priority,
     kind: row.kind,
     args: row.args,
     limitKey: row.limit?.key ?? null,
     uniqueKey: row.uniqueKey,
     recurringId: row.recurringId,
+    reason: row.history.at(-1)?.reason ?? null,
   };
 }
 
 const COLUMNS = [
   ...["state", "claim", "attempt", "max_attempts", "server", "run_at", "finalized_at", "cancel_requested"],
-  ...["queue", "kind", "args", "limit_key", "unique_key", "recurring_id"],
+  ...["queue", "kind", "args", "limit_key", "unique_key", "recurring_id", "history", "priority"],
 ] as const;
 /** The archive has no requests to cancel. */
 const TABLES = { kiln_jobs: COLUMNS, kiln_archive: COLUMNS.map((name) => (name === "cancel_requested" ? null : name)) };
+
+function expression(row: "old" | "new", column: string | null): string {
+  if (column === null) return "0";
+  return column === "history" ? `json_extract(${row}.history, '$[#-1].reason')` : `${row}.${column}`;
+}
 const CHANGED = "SELECT id, gone, row FROM temp.sim_changes ORDER BY id, number";
 
 /** Triggers in the connection's own temporary schema: the file itself is as it is in production. */
@@ -117,7 +127,7 @@ class SqliteAudit implements Audit {
     db.exec("CREATE TEMP TABLE sim_changes (number INTEGER PRIMARY KEY, id INTEGER, gone INTEGER, row TEXT)");
     for (const [table, columns] of Object.entries(TABLES)) {
       const row = (which: "old" | "new"): string =>
-        `json_array(${columns.map((name) => (name === null ? "0" : `${which}.${name}`)).join(", ")})`;
+        `json_array(${columns.map((name) => expression(which, name)).join(", ")})`;
       const add = (which: "old" | "new"): string =>
         `INSERT INTO sim_changes (id, gone, row) VALUES (${which}.id, ${which === "old" ? 1 : 0}, ${row(which)});`;
       db.exec(`CREATE TEMP TRIGGER sim_${table}_insert AFTER INSERT ON main.${table} BEGIN ${add("new")} END`);
@@ -166,6 +176,8 @@ function decode(json: string): Snapshot {
     limit,
     unique,
     rec,
+    reason,
+    priority,
   ] = JSON.parse(json) as readonly (string | number | null)[];
   return {
     state: state as JobState,
@@ -177,10 +189,12 @@ function decode(json: string): Snapshot {
     finalizedAt: finalizedAt as number | null,
     cancelRequested: cancel === 1,
     queue: queue as string,
+    priority: priority as number,
     kind: kind as string,
     args: args as string,
     limitKey: limit as string | null,
     uniqueKey: unique as string | null,
     recurringId: rec as string | null,
+    reason: reason as string | null,
   };
 }

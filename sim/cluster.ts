@@ -1,21 +1,16 @@
 /** The server processes of a scenario: real servers of the engine, each in a simulated process of its own. */
 
-import type { Handler } from "../engine/job.ts";
-import type { Backoff } from "../engine/retry.ts";
 import { Server } from "../engine/server/server.ts";
 import type { ClaimReply, JobId } from "../engine/store.ts";
 import type { Call, Database } from "./database.ts";
 import { type Machines, nameOf } from "./faults.ts";
 import type { History } from "./history.ts";
 import { type Incarnation, type Observer, SimProcess } from "./process.ts";
+import type { Program } from "./program.ts";
 import type { Scenario, SimConfig, Target } from "./scenario.ts";
 import type { Micros, World } from "./world.ts";
 
 const MS = 1_000;
-/** Longest wait between two attempts, milliseconds: short, so that what is wrong shows within a scenario. */
-export const LONGEST_BACKOFF = 20_000;
-/** Doubles from one second. */
-export const backoff: Backoff = (attempt) => Math.min(1_000 * 2 ** (attempt - 1), LONGEST_BACKOFF);
 
 /** One start of a server. */
 export interface Running {
@@ -31,9 +26,7 @@ export interface ClusterDeps {
   readonly database: Database;
   readonly history: History;
   readonly observerOf: (server: number) => Observer;
-  readonly handlers: (running: Running) => readonly Handler[];
-  /** The process in which jobs are enqueued has been started. */
-  readonly onClient: (incarnation: Incarnation) => void;
+  readonly program: Program;
   readonly clientObserver: Observer;
 }
 
@@ -81,7 +74,7 @@ export class Cluster implements Machines {
     if (process === undefined || process.current !== null) return;
     const incarnation = process.start();
     this.#note(incarnation, { type: "up" });
-    if (target === "client") this.#deps.onClient(incarnation);
+    if (target === "client") this.#deps.program.start(incarnation);
     else this.#serve(incarnation);
   }
 
@@ -163,17 +156,18 @@ export class Cluster implements Machines {
   }
 
   #serve(incarnation: Incarnation): void {
-    const { database, world } = this.#deps;
+    const { database, world, program } = this.#deps;
+    const { queues, backoff } = program;
     const { workers, retention, latency: _, ...intervals } = this.#config;
     const claims = new Map<JobId, number>();
     const stop = new AbortController();
     const running: Running = { incarnation, stop, claims, stoppingSince: null };
     const kept = retention ?? false;
     const server = new Server(database.connect(incarnation), {
-      handlers: this.#deps.handlers(running),
-      pools: [{ queues: ["a", "b"], workers }],
+      handlers: program.handlers(running),
+      pools: [{ queues, workers }],
       ...intervals,
-      backoff,
+      ...(backoff !== null && { backoff }),
       retention: { succeeded: kept, deleted: kept, failed: false },
       runtime: incarnation,
     });

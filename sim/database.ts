@@ -29,6 +29,8 @@ export interface Route {
   readonly ways: Stream;
   /** Which of them fail where some do. */
   readonly chances: Stream;
+  /** They wait for a database that is down instead of failing. */
+  readonly patient: boolean;
 }
 
 /** One call of a store's method by a process. */
@@ -65,7 +67,7 @@ export class Database {
   readonly process: SimProcess;
   readonly #deps: DatabaseDeps;
   readonly #runtime: Incarnation;
-  readonly #waiting: Call[] = [];
+  #waiting: Call[] = [];
   readonly #turns: Label;
   #store: Store | null = null;
   #audit: Audit | null = null;
@@ -110,7 +112,9 @@ export class Database {
   stop(ms: number): void {
     if (this.#down) return;
     this.#down = true;
-    for (const call of this.#waiting.splice(0)) this.#refuse(call, "the database has stopped");
+    const impatient = this.#waiting.filter(({ route }) => !route.patient);
+    this.#waiting = this.#waiting.filter(({ route }) => route.patient);
+    for (const call of impatient) this.#refuse(call, "the database has stopped");
     for (const subscriber of this.#subscribers) subscriber.connection(false);
     this.#deps.world.add(this.#deps.world.now + ms * MS, this.#deps.world.label("database/start"), null, () =>
       this.heal(),
@@ -124,6 +128,7 @@ export class Database {
     if (!this.#down) return;
     this.#down = false;
     for (const subscriber of this.#subscribers) subscriber.connection(true);
+    this.#next();
   }
 
   /** It does nothing for `ms` milliseconds; calls wait. */
@@ -132,9 +137,9 @@ export class Database {
     this.#stalledUntil = Math.max(this.#stalledUntil, world.now + ms * MS);
   }
 
-  /** What one process gets in place of the store. */
-  connect(from: Incarnation): Store {
-    return connect(this, this.#deps, from, this.store);
+  /** What one process gets in place of the store; `patient` calls wait for a database that is down. */
+  connect(from: Incarnation, { patient = false } = {}): Store {
+    return connect(this, this.#deps, from, this.store, patient);
   }
 
   subscribe(from: Incarnation, listener: StoreListener): () => Promise<void> {
@@ -156,7 +161,7 @@ export class Database {
 
   /** A call has reached the database's door. */
   arrive(call: Call): void {
-    if (this.#down) this.#refuse(call, "the database can't be reached");
+    if (this.#down && !call.route.patient) this.#refuse(call, "the database can't be reached");
     else if (this.#deps.faults.failsBefore(call)) this.#refuse(call, "a fault before the work");
     else {
       this.#waiting.push(call);
@@ -166,7 +171,7 @@ export class Database {
 
   #next(): void {
     const { world } = this.#deps;
-    if (this.#busy || this.#waiting.length === 0) return;
+    if (this.#busy || this.#down || this.#waiting.length === 0) return;
     if (this.#stalledUntil > world.now) {
       this.#busy = true;
       this.#waking = world.add(this.#stalledUntil, this.#turns, null, () => this.#wake());
@@ -268,14 +273,16 @@ class Subscriber {
   }
 
   #deliver(event: StoreEvent, ms: number): void {
-    const { world } = this.#deps;
+    const { world, history } = this.#deps;
     world.add(world.now + ms * MS, this.#label, this.#from, () => {
-      if (!this.#stopped) this.#listener(event);
+      if (this.#stopped) return;
+      history.add({ type: "told", at: world.now, incarnation: this.#from.name, event });
+      this.#listener(event);
     });
   }
 }
 
-function connect(database: Database, deps: DatabaseDeps, from: Incarnation, store: Store): Store {
+function connect(database: Database, deps: DatabaseDeps, from: Incarnation, store: Store, patient: boolean): Store {
   const { world, history, faults, latency } = deps;
   const send = (route: Route, op: string, args: readonly unknown[]): Promise<unknown> =>
     new Promise((resolve, reject) => {
@@ -298,7 +305,7 @@ function connect(database: Database, deps: DatabaseDeps, from: Incarnation, stor
       if (name === "close") return async () => {};
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== "function" || typeof name !== "string") return value;
-      const route = routeOf(world, from, name);
+      const route = routeOf(world, from, name, patient);
       const method = (...args: unknown[]): Promise<unknown> => send(route, name, args);
       methods.set(name, method);
       return method;
@@ -306,7 +313,7 @@ function connect(database: Database, deps: DatabaseDeps, from: Incarnation, stor
   });
 }
 
-function routeOf(world: World, from: Incarnation, op: string): Route {
+function routeOf(world: World, from: Incarnation, op: string, patient: boolean): Route {
   const text = `${from.name}/${op}`;
   return {
     name: `${from.process.name}/${op}`,
@@ -314,5 +321,6 @@ function routeOf(world: World, from: Incarnation, op: string): Route {
     replies: world.label(`${text}/reply`),
     ways: new Stream(world.seed, `${text}/way`),
     chances: new Stream(world.seed, `${text}/chance`),
+    patient,
   };
 }

@@ -13,9 +13,12 @@ interface Ticking {
  */
 const tick = (process as unknown as Ticking)._tickCallback;
 
+/** The real one, even while a tripwire is in its place. */
+const immediate = setImmediate;
+
 /** Calls `fn` from the event loop itself, where nothing else is under way. */
 export function fromLoop(fn: () => void): void {
-  setImmediate(fn);
+  immediate(fn);
 }
 
 /**

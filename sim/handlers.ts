@@ -1,7 +1,7 @@
 /** What jobs of a scenario do when they run: they work, end as planned, and obey their signal or not. */
 import { sleep, withDeadline } from "../engine/async.ts";
 import { PermanentError, SnoozeError } from "../engine/errors.ts";
-import { defineJob, type Handler, type HandlerContext, type Job } from "../engine/job.ts";
+import { defineJob, Handler, type HandlerContext, type Job } from "../engine/job.ts";
 import type { Running } from "./cluster.ts";
 import type { History } from "./history.ts";
 import type { Incarnation } from "./process.ts";
@@ -47,46 +47,49 @@ export interface HandlerDeps {
 
 export function handlersFor(deps: HandlerDeps, running: Running): readonly Handler[] {
   const { jobs, recurring: recurrences } = deps.scenario;
-  return [
+  const { health, enqueue } = deps;
+  const { incarnation } = running;
+  const handlers = [
     planned.handler(async (job, context) => {
       const plan = jobs[job.args.plan];
       const run = plan?.runs[Math.min(job.attempt, plan.runs.length) - 1];
       if (plan === undefined || run === undefined) throw new PermanentError(`no plan ${job.args.plan}`);
-      await work(deps, running, run, plan.obeys, job, context);
+      await act(health, incarnation, run, plan.obeys, job, context, enqueue);
     }),
     recurring.handler(async (job, context) => {
       const run = recurrences[job.args.plan]?.run;
       if (run === undefined) throw new PermanentError(`no plan ${job.args.plan}`);
-      await work(deps, running, run, 0, job, context);
+      await act(health, incarnation, run, 0, job, context, enqueue);
     }),
   ] as readonly Handler[];
+  return handlers.map((handler) => recorded(deps, running, handler));
 }
 
-async function work(
-  { world, history, health, enqueue }: HandlerDeps,
+/** The same handler, with its starts, aborts and ends in the history. */
+export function recorded(
+  { world, history }: Pick<HandlerDeps, "world" | "history">,
   { incarnation, claims }: Running,
-  run: RunPlan,
-  obeys: Obedience,
-  job: Job,
-  context: HandlerContext,
-): Promise<void> {
-  const { signal } = context;
-  const claim = claims.get(job.id) ?? 0;
-  const of = { incarnation: incarnation.name, job: job.id, claim, attempt: job.attempt };
-  history.add({ type: "start", at: world.now, ...of });
-  signal.addEventListener("abort", () => {
-    const reason = (signal.reason as Error).name;
-    history.add({ type: "abort", at: world.now, ...of, reason });
+  handler: Handler,
+): Handler {
+  return new Handler(handler.definition, async (job: Job, context) => {
+    const { signal } = context;
+    const claim = claims.get(job.id) ?? 0;
+    const of = { incarnation: incarnation.name, job: job.id, claim, attempt: job.attempt };
+    history.add({ type: "start", at: world.now, ...of });
+    signal.addEventListener("abort", () => {
+      const reason = (signal.reason as Error).name;
+      history.add({ type: "abort", at: world.now, ...of, reason });
+    });
+    let how = "returned";
+    try {
+      return await handler.run(job, context);
+    } catch (error) {
+      how = error instanceof Error ? error.name : String(error);
+      throw error;
+    } finally {
+      history.add({ type: "end", at: world.now, ...of, how });
+    }
   });
-  let how = "returned";
-  try {
-    await act(health, incarnation, run, obeys, job, context, enqueue);
-  } catch (error) {
-    how = (error as Error).name;
-    throw error;
-  } finally {
-    history.add({ type: "end", at: world.now, ...of, how });
-  }
 }
 
 async function act(

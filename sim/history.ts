@@ -2,7 +2,7 @@
  * What has happened in a run, from two sources that know nothing of each other: what the database has committed, in the
  * order of the commits, and what the processes have done. Invariants are checked against it while the run goes on.
  */
-import type { JobId } from "../engine/store.ts";
+import type { JobId, StoreEvent } from "../engine/store.ts";
 import type { Change } from "./audit.ts";
 import type { Call } from "./database.ts";
 import type { Fault } from "./scenario.ts";
@@ -41,11 +41,13 @@ export type ProcessEvent =
   | (OfRun & { readonly type: "start" })
   | (OfRun & { readonly type: "abort"; readonly reason: string })
   | (OfRun & { readonly type: "end"; readonly how: string })
-  /** Something in the world outside that can't be taken back, such as a charge. */
-  | (OfRun & { readonly type: "effect"; readonly what: string })
+  /** What a user's handler says for the timeline, for example that it has charged a card. */
+  | (Of & { readonly type: "note"; readonly text: string })
   | (Of & { readonly type: "up" })
   /** `armed`: timers that were left when it had stopped. */
   | (Of & { readonly type: "down"; readonly how: "killed" | "stopped" | "stopping"; readonly armed?: number })
+  /** An event of the store has reached it. */
+  | (Of & { readonly type: "told"; readonly event: StoreEvent })
   | (Of & { readonly type: "paused" })
   /** It catches up now, timers first. */
   | (Of & { readonly type: "resumed" })
@@ -70,6 +72,11 @@ export interface HealedEvent {
 
 export type HistoryEvent = Commit | ProcessEvent | FaultEvent | HealedEvent;
 
+/** Numbers and lists of them say nothing about the kind of a failure. */
+export function withoutNumbers(message: string): string {
+  return message.replace(/\d+(\.\d+)?/g, "#").replace(/#(, #)+/g, "#");
+}
+
 /** A promise that was broken. */
 export class Violation extends Error {
   override readonly name = "Violation";
@@ -85,7 +92,7 @@ export class Violation extends Error {
 
   /** The same for the same kind of failure: without numbers. */
   get signature(): string {
-    return `${this.invariant} ${this.message.replace(/\d+(\.\d+)?/g, "#")}`;
+    return `${this.invariant} ${withoutNumbers(this.message)}`;
   }
 }
 
@@ -121,7 +128,8 @@ export class History {
   /** Never throws: it is called from within handlers and the engine, which would take a violation for a failure of theirs. */
   add(event: HistoryEvent): void {
     const { type } = event;
-    const quiet = type === "send" || type === "reply" || (type === "commit" && event.changes.length === 0);
+    const quiet =
+      type === "send" || type === "told" || type === "reply" || (type === "commit" && event.changes.length === 0);
     if (!quiet) this.events.push(event);
     try {
       for (const checker of this.#checkers) checker.see(event);

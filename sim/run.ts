@@ -4,23 +4,29 @@
  */
 import { MemoryStore } from "../engine/stores/memory/index.ts";
 import { SqliteStore } from "../engine/stores/sqlite/index.ts";
-import { Application } from "./client.ts";
-import { Cluster, LONGEST_BACKOFF } from "./cluster.ts";
+import { Cluster } from "./cluster.ts";
 import { Database, type OpenStore, type StoreKind } from "./database.ts";
 import { onUnhandledRejection } from "./drain.ts";
 import { FaultInjector } from "./faults.ts";
-import { Health, handlersFor } from "./handlers.ts";
-import { type Checker, History, type HistoryEvent, Violation } from "./history.ts";
+import { type Checker, History, type HistoryEvent, Violation, withoutNumbers } from "./history.ts";
 import { Jobs } from "./jobs.ts";
 import type { Observer } from "./process.ts";
+import { type MakeProgram, type Program, planned } from "./program.ts";
 import { Stream } from "./random.ts";
 import type { Scenario } from "./scenario.ts";
-import { World } from "./world.ts";
+import { watch } from "./tripwire.ts";
+import { type Event, World } from "./world.ts";
 
 export interface RunOptions {
   readonly store: StoreKind;
   /** Made anew for each run. */
   readonly checkers?: (scenario: Scenario) => readonly Checker[];
+  /** Default: what the plans of the scenario say. */
+  readonly program?: MakeProgram;
+  /** Called for each event of the world before it happens. */
+  readonly onEvent?: (event: Event) => void;
+  /** Milliseconds of virtual time after which all is left as it is, without a judgement. Default: never. */
+  readonly until?: number;
 }
 
 export interface RunResult {
@@ -48,19 +54,27 @@ export interface Failure {
   readonly cause: unknown;
 }
 
-const OPEN: Readonly<Record<StoreKind, OpenStore>> = {
+/** What of a failure can be sent to another process. */
+export type PlainFailure = Omit<Failure, "cause">;
+
+export const OPEN: Readonly<Record<StoreKind, OpenStore>> = {
   memory: (runtime) => MemoryStore.open({ runtime }),
   sqlite: (runtime) => SqliteStore.open({ path: ":memory:", runtime, durability: "normal" }),
 };
 
 const MS = 1_000;
+/** What a run that was stopped has failed with. */
+const STOPPED = Symbol("stopped");
 
 export async function run(scenario: Scenario, options: RunOptions): Promise<RunResult> {
   const running = new Run(scenario, options);
-  const off = onUnhandledRejection((reason) => running.world.fail(reason));
+  const { world } = running;
+  const off = onUnhandledRejection((reason) => world.fail(reason));
+  const unwatch = watch(world, ({ api, where }) => world.fail(new Violation("tripwire", `${api} at ${where}`)));
   try {
     return await running.run();
   } finally {
+    unwatch();
     off();
   }
 }
@@ -72,14 +86,18 @@ class Run {
   readonly #history: History;
   readonly #jobs = new Jobs();
   readonly #marks = new Set<string>();
-  readonly #health = new Health();
   readonly #faults: FaultInjector;
   readonly #database: Database;
-  readonly #application: Application;
+  readonly #program: Program;
   readonly #cluster: Cluster;
 
-  constructor(scenario: Scenario, { store, checkers }: RunOptions) {
+  constructor(scenario: Scenario, options: RunOptions) {
+    const { store, checkers, program = planned, onEvent, until = Number.POSITIVE_INFINITY } = options;
     const world = new World(scenario.seed);
+    world.onEvent = (event) => {
+      if (event.at > until * MS) world.fail(STOPPED);
+      onEvent?.(event);
+    };
     this.world = world;
     this.#scenario = scenario;
     this.#open = OPEN[store];
@@ -91,21 +109,13 @@ class Run {
       observer: this.#observer("database"),
       onReply: (call, result) => this.#cluster.replied(call, result),
     });
-    this.#application = new Application(world, this.#database, scenario);
+    this.#program = program({ world, history, database: this.#database, scenario });
     this.#cluster = new Cluster(
       {
         ...{ world, history, database: this.#database },
         observerOf: (server) => this.#observer(server),
         clientObserver: this.#observer("client"),
-        onClient: (incarnation) => this.#application.start(incarnation),
-        handlers: (running) =>
-          handlersFor(
-            {
-              ...{ world, history, scenario, health: this.#health },
-              enqueue: (plan, context) => this.#application.enqueueFrom(plan, context),
-            },
-            running,
-          ),
+        program: this.#program,
       },
       scenario,
     );
@@ -119,6 +129,7 @@ class Run {
       await this.world.run(duration * MS, () => false);
       if (!this.world.failed) await this.#comeToAnEnd();
       if (!this.world.failed) this.#guarded(() => this.#history.end());
+      if (!this.world.failed) this.#guarded(() => this.#program.check());
     } finally {
       await this.#database.close();
     }
@@ -134,12 +145,11 @@ class Run {
     this.#history.add({ type: "healed", at: this.world.now });
     this.#faults.heal();
     this.#database.heal();
-    this.#health.heal();
-    this.#application.heal();
+    this.#program.heal();
     this.#cluster.settle(core, () => chance.unit() < 0.5);
-    const ended = (): boolean => this.#jobs.open === 0 && this.#application.done;
-    const bound = this.world.now + this.#bound() * MS;
-    if (!(await this.world.run(bound, ended))) {
+    const ended = (): boolean => this.#jobs.open === 0 && this.#program.done;
+    const within = (ms: number): Promise<boolean> => this.world.run(this.world.now + ms * MS, ended);
+    if (!(await within(this.#bound())) && !(await within(this.#backlog()))) {
       this.#guarded(() => this.#reportOpen());
       return;
     }
@@ -148,24 +158,36 @@ class Run {
 
   /** Milliseconds within which everything must end; `docs/simulator.md` says why. */
   #bound(): number {
-    const { jobs, recurring, config } = this.#scenario;
-    const { deadAfter, heartbeatInterval, leaderTtl, pollInterval, workers } = config;
+    const { deadAfter, heartbeatInterval, leaderTtl, pollInterval } = this.#scenario.config;
     const rescue = 2 * (deadAfter + 2 * heartbeatInterval) + 2 * leaderTtl;
-    const work = [...jobs.flatMap(({ runs }) => runs), ...recurring.map((plan) => plan.run)].reduce(
-      (sum, { work }) => sum + work + 1_000,
+    return 2 * (rescue + this.#program.work) + 60_000 + 10 * pollInterval + this.#setBack();
+  }
+
+  /** Milliseconds that it takes to work off what recurring jobs have left, if nothing else is left: it may be any number. */
+  #backlog(): number {
+    const { recurring, config } = this.#scenario;
+    const open = [...this.#jobs.rows.values()].filter(({ state }) => state !== "succeeded" && state !== "deleted");
+    if (!open.every(({ recurringId }) => recurringId !== null)) return 0;
+    const longest = Math.max(0, ...recurring.map(({ run }) => run.work));
+    return open.length * (longest + 1_000 + config.pollInterval + 4 * config.latency);
+  }
+
+  /** Milliseconds that the database's clock was set back by: what was due then becomes due so much later. */
+  #setBack(): number {
+    return this.#scenario.faults.reduce(
+      (sum, fault) => sum + (fault.type === "databaseClock" ? Math.max(-fault.by, 0) : 0),
       0,
     );
-    const delays = Math.max(0, ...jobs.map(({ at, delay }) => at + delay)) + LONGEST_BACKOFF;
-    const rates = jobs.reduce((sum, { limit }) => sum + (limit && limit.rate > 0 ? limit.per / limit.rate : 0), 0);
-    return 2 * (rescue + delays + rates + 4 * work) + 60_000 + 10 * pollInterval + workers;
   }
 
   #reportOpen(): never {
     const open = [...this.#jobs.rows].filter(([, { state }]) => state !== "succeeded" && state !== "deleted");
     const [first] = open;
-    const states = [...new Set(open.map(([, { state }]) => state))].sort().join(", ");
     if (first === undefined) throw new Violation("L4", "the application could not do what it had planned");
-    throw new Violation("L4", `jobs that do not end, ${states}: ${open.map(([id]) => id).join(", ")}`, first[0]);
+    const [id, { state }] = first;
+    // Of one state only: the same failure is then the same with fewer jobs.
+    const alike = open.filter(([, other]) => other.state === state).map(([other]) => other);
+    throw new Violation("L4", `jobs that do not end, ${state}: ${alike.join(", ")}`, id);
   }
 
   async #stopServers(): Promise<void> {
@@ -203,7 +225,7 @@ class Run {
   #result(): RunResult {
     const { world } = this;
     return {
-      failure: world.failed ? failureOf(world.failure, world.now / MS) : null,
+      failure: world.failed && world.failure !== STOPPED ? failureOf(world.failure, world.now / MS) : null,
       digest: world.digest,
       events: world.events,
       commits: this.#history.commits,
@@ -221,5 +243,5 @@ function failureOf(cause: unknown, at: number): Failure {
     return { invariant, message, signature, job, at, cause };
   }
   const message = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
-  return { invariant: "error", message, signature: `error ${message.replace(/\d+/g, "#")}`, job: null, at, cause };
+  return { invariant: "error", message, signature: `error ${withoutNumbers(message)}`, job: null, at, cause };
 }

@@ -5,9 +5,12 @@ import type { Checker } from "../history.ts";
 import type { Scenario } from "../scenario.ts";
 import { AttemptCount } from "./attempts.ts";
 import { RescueBackoff } from "./backoff.ts";
+import { Cancel } from "./cancel.ts";
+import { Choice } from "./choice.ts";
 import { Claims } from "./claims.ts";
 import { Conservation, Maintenance } from "./conservation.ts";
 import { Fencing } from "./fencing.ts";
+import { kindCheckers } from "./kinds.ts";
 import { LeaderStays, Lease } from "./leadership.ts";
 import { Overlap } from "./overlap.ts";
 import { Polling } from "./polling.ts";
@@ -22,15 +25,17 @@ import { View } from "./view.ts";
 export function allCheckers(scenario: Scenario): readonly Checker[] {
   const view = new View(scenario);
   return [
-    ...protocol(view, scenario),
-    // More families go here.
+    ...protocolCheckers(view, scenario),
+    ...kindCheckers(scenario),
+    new Choice(),
+    new Cancel(view, scenario),
     // Last: all others see the world as it was before the event.
     view,
   ];
 }
 
 /** Of claims, results, servers and leaders. */
-function protocol(view: View, scenario: Scenario): readonly Checker[] {
+export function protocolCheckers(view: View, scenario: Scenario): readonly Checker[] {
   return [
     new Transitions(),
     new Claims(view),

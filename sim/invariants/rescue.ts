@@ -55,6 +55,9 @@ export class Rescue implements Checker {
   #looks({ at, incarnation }: Send): void {
     const term = this.#terms.get(incarnation);
     if (term === undefined) throw broken("a server that does not lead looks for orphans");
+    const over = (at - term.until) / MS;
+    if (over > this.#config.leaderTtl * CLOCK_ERROR)
+      throw broken(`a leader looks for orphans ${over} ms after its lease`);
     const waited = (at - term.since) / MS;
     if (waited < this.#promise * (1 - CLOCK_ERROR)) throw broken(`a new leader looks for orphans after ${waited} ms`);
   }

@@ -39,7 +39,11 @@ export const limitedTiesCases: Group = {
     const head = await running(store);
     const parents = [{ id: head.id, on: ["succeeded"] as const }];
     const children = await insertMany(store, newJobs(3, { parents, limit: atOnce(2) }));
-    assert.equal(await limitOf(store, "k"), null, "a job that awaits others does not use its limit");
+    assert.deepEqual(
+      await limitOf(store, "k"),
+      { max: 2, active: 0, throttled: 0 },
+      "it does not wait for its limit yet",
+    );
     assert.deepEqual(await claimIds(store), []);
     await end(store, head, "succeeded");
     for (const id of children) assert.equal(await stateOf(store, id), "throttled");
@@ -68,7 +72,22 @@ export const limitedTiesCases: Group = {
     assert.deepEqual(await claimIds(store), [rival]);
   },
 
-  /** One that is delayed is scheduled first; one whose parent ended otherwise is deleted and leaves no trace of its limit. */
+  /** The newest insert is what counts, not the job that was released last. */
+  async ChildWithOlderNumbers({ store }) {
+    await register(store);
+    const head = await running(store);
+    const parents = [{ id: head.id, on: ["succeeded"] as const }];
+    await insertOne(store, { limit: atOnce(1) });
+    await insertOne(store, { limit: atOnce(2), parents });
+    assert.equal((await limitOf(store, "k"))?.max, 2, "a job that awaits others is an insert as any other");
+    await insertOne(store, { limit: atOnce(1) });
+    await insertOne(store, { limit: atOnce(1) });
+    await end(store, head, "succeeded");
+    assert.equal((await limitOf(store, "k"))?.max, 1);
+    assert.equal((await claimIds(store)).length, 1);
+  },
+
+  /** One that is delayed is scheduled first; one whose parent ended otherwise is deleted, and one that is born so leaves no trace of its limit. */
   async OtherChildren({ store, advance }) {
     await register(store);
     const head = await running(store);
@@ -81,14 +100,14 @@ export const limitedTiesCases: Group = {
     await end(store, head, "succeeded");
     assert.deepEqual([await stateOf(store, late), await stateOf(store, doomed)], ["scheduled", "deleted"]);
     const born = await store.insert([
-      newJob({ parents: [{ id: head.id, on: ["deleted"] }], limit: atOnce(1, "doomed") }),
+      newJob({ parents: [{ id: head.id, on: ["deleted"] }], limit: atOnce(1, "stillborn") }),
       newJob({ parents: [{ id: head.id, on: ["succeeded"] }], limit: atOnce(1, "born") }),
     ]);
     assert.deepEqual(
       born.map(({ state }) => state),
       ["deleted", "throttled"],
     );
-    assert.equal(await limitOf(store, "doomed"), null);
+    assert.equal(await limitOf(store, "stillborn"), null);
     assert.deepEqual(await claimIds(store), [at(born, 1).id]);
     await advance(HOUR);
     assert.deepEqual(await claimIds(store), [late]);

@@ -16,7 +16,7 @@ import {
   type Scenario,
   type SimConfig,
 } from "../../sim/scenario.ts";
-import { check, configs, longestRescue, seeds, servers, settled } from "./support.ts";
+import { check, configs, longestRescue, seeds, servers, settled } from "./configs.ts";
 
 const RUNS = { memory: 5, sqlite: 2 } as const;
 /** Of scenarios with several faults. */

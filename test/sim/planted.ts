@@ -2,15 +2,16 @@
 import type { Outcome } from "kiln";
 import type { Snapshot } from "../../sim/audit.ts";
 import type { Call } from "../../sim/database.ts";
-import { type Commit, type HistoryEvent, Violation } from "../../sim/history.ts";
-import { allCheckers } from "../../sim/invariants/index.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../../sim/history.ts";
+import { protocolCheckers } from "../../sim/invariants/index.ts";
+import { View } from "../../sim/invariants/view.ts";
 import { EMPTY_SCENARIO, type Fault, PLAIN_SERVER, type Scenario } from "../../sim/scenario.ts";
 import type { Micros } from "../../sim/world.ts";
 
 const ROW: Snapshot = {
   ...{ state: "enqueued", claim: 0, attempt: 0, maxAttempts: 25, server: null, runAt: 0, finalizedAt: null },
   ...{ cancelRequested: false, queue: "a", kind: "planned", args: '{"plan":0}' },
-  ...{ limitKey: null, uniqueKey: null, recurringId: null },
+  ...{ limitKey: null, uniqueKey: null, recurringId: null, priority: 0, reason: null },
 };
 
 export const OUTCOME: Omit<Outcome, "id" | "claim"> = {
@@ -53,7 +54,8 @@ export class Story {
 
   /** What the checkers say of it: `S3 …`, or null when they find nothing. */
   get verdict(): string | null {
-    const checkers = allCheckers(this.scenario);
+    const view = new View(this.scenario);
+    const checkers: readonly Checker[] = [...protocolCheckers(view, this.scenario), view];
     try {
       for (const event of this.events) for (const checker of checkers) checker.see(event);
       for (const checker of checkers) checker.end?.();

@@ -1,16 +1,22 @@
-/** Scenarios that have found a fault in the engine once: `sim/regressions`, by the name of the fault. */
+/** Every scenario that has ever shown a fault, again. */
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
-import { test } from "node:test";
-import { STORE_KINDS } from "../../sim/database.ts";
-import type { Scenario } from "../../sim/scenario.ts";
-import { check } from "./support.ts";
+import { it } from "node:test";
+import { allCheckers } from "../../sim/invariants/index.ts";
+import { run } from "../../sim/run.ts";
+import { timeline } from "../../sim/timeline.ts";
+import { REGRESSIONS, readRegressions } from "../../sim/verbs/regress.ts";
 
-const FOLDER = new URL("../../sim/regressions/", import.meta.url);
+const cases = await readRegressions(REGRESSIONS);
 
-for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json"))) {
-  const scenario = JSON.parse(readFileSync(new URL(file, FOLDER), "utf8")) as Scenario;
-  for (const store of STORE_KINDS) {
-    test(`${store}: ${file}`, async () => assert.equal((await check(scenario, store)).failure, null));
+it("says of each what was wrong", () => {
+  for (const [name, { what }] of cases) assert.ok(what.length > 10, name);
+});
+
+for (const [name, { scenario, stores, what }] of cases) {
+  for (const store of stores) {
+    it(`${name} on ${store}`, async () => {
+      const { failure, history } = await run(scenario, { store, checkers: allCheckers });
+      if (failure !== null) assert.fail(`again: ${what}\n${timeline(failure, scenario, history)}`);
+    });
   }
 }

@@ -6,7 +6,7 @@ import { STORE_KINDS, type StoreKind } from "../../sim/database.ts";
 import type { Commit, HistoryEvent } from "../../sim/history.ts";
 import type { RunResult } from "../../sim/run.ts";
 import { DEFAULT_CONFIG, EMPTY_SCENARIO, PLAIN_JOB, type Scenario, type SimConfig } from "../../sim/scenario.ts";
-import { check, clocks, configs, longestRescue, seeds, settled } from "./support.ts";
+import { check, clocks, configs, longestRescue, seeds, settled } from "./configs.ts";
 
 const RUNS = { memory: 20, sqlite: 5 } as const;
 const VICTIM = 1;

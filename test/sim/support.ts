@@ -1,52 +1,67 @@
-/** Scenarios for properties: any configuration that the rules of `ServerConfig` allow, on a coarse grid. */
-import fc from "fast-check";
-import type { StoreKind } from "../../sim/database.ts";
-import type { Checker } from "../../sim/history.ts";
-import { allCheckers } from "../../sim/invariants/index.ts";
-import { type RunResult, run } from "../../sim/run.ts";
-import { PLAIN_SERVER, type Scenario, type ServerPlan, type SimConfig } from "../../sim/scenario.ts";
+/** What tests of the simulator share. */
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { EMPTY_SCENARIO, type JobPlan, PLAIN_JOB, PLAIN_SERVER, type Scenario } from "../../sim/scenario.ts";
 
-const SECOND = 1_000;
+export interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
 
-/** `deadAfter` must exceed 3 × heartbeatInterval + killGrace + 5s. */
-export const configs: fc.Arbitrary<SimConfig> = fc
-  .record({
-    heartbeatInterval: fc.constantFrom(100, 500, 1_000, 5_000, 30_000, 300_000),
-    killGrace: fc.constantFrom(0, 10, 1_000, 5_000, 60_000),
-    spare: fc.constantFrom(1, 1_000, 35_000),
-    leaderTtl: fc.constantFrom(1_000, 4_000, 15_000, 40_000),
-    /** Parts of `deadAfter`. */
-    polls: fc.constantFrom(0.01, 0.1, 0.5),
-    latency: fc.constantFrom(0, 2, 40),
-  })
-  .map(({ spare, polls, ...given }) => {
-    const deadAfter = 3 * given.heartbeatInterval + given.killGrace + 5 * SECOND + spare;
-    const pollInterval = Math.ceil(polls * deadAfter);
-    return { ...given, deadAfter, pollInterval, shutdownTimeout: 0, workers: 1, retention: null };
+/** Runs the command line; `plant` names a module of `plants/` that is loaded into it and all of its processes first. */
+export function sim(
+  args: readonly string[],
+  { plant = null as string | null, cwd = process.cwd() } = {},
+): Promise<Ended> {
+  const main = fileURLToPath(new URL("../../sim/main.ts", import.meta.url));
+  const planted = plant === null ? "" : `--import=${new URL(`./plants/${plant}.ts`, import.meta.url).href}`;
+  const env = { ...process.env, NODE_OPTIONS: planted };
+  return new Promise((resolve) => {
+    execFile(process.execPath, ["--conditions=kiln-source", main, ...args], { env, cwd }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
+    });
   });
+}
 
-/** Wrong wall clocks, and clocks that run at a wrong rate. */
-export const clocks: fc.Arbitrary<ServerPlan> = fc.record({
-  startAt: fc.constant(0),
-  skew: fc.constantFrom(0, -3_600_000, 86_400_000),
-  drift: fc.constantFrom(0, -200, 200),
-  without: fc.constant([]),
+/** Minutes long, with three servers. */
+export function scenarioWith(jobs: readonly Partial<JobPlan>[], more: Partial<Scenario> = {}): Scenario {
+  return {
+    ...EMPTY_SCENARIO,
+    duration: 120_000,
+    servers: [PLAIN_SERVER, PLAIN_SERVER, PLAIN_SERVER],
+    jobs: jobs.map((job) => ({ ...PLAIN_JOB, ...job })),
+    ...more,
+  };
+}
+
+/** Something of everything goes wrong. */
+export const TROUBLED = scenarioWith(
+  Array.from({ length: 8 }, (_, index) => ({ at: index * 9_000, obeys: index % 2 === 0 ? 0 : null })),
+  {
+    seed: 11,
+    faults: [
+      { type: "crash", target: 0, at: 20_000, restartAfter: 5_000 },
+      { type: "pause", target: 1, at: 10_000, for: 66_000 },
+      { type: "loseReply", target: 2, op: "claim", nth: 3, at: 0 },
+      { type: "errorAfter", target: 2, op: "finish", nth: 1, at: 0 },
+      { type: "delayRequest", target: 2, op: "heartbeat", nth: 2, at: 0, for: 30_000 },
+      { type: "databaseDown", at: 50_000, for: 7_000 },
+      { type: "databaseClock", at: 60_000, by: 3_000 },
+      { type: "doubleEvents", at: 0, for: 100_000 },
+    ],
+    recurring: [
+      {
+        ...{ at: 0, cron: "@every 10s", timeZone: "UTC", misfire: "once", overlap: false },
+        run: { work: 100, end: "return", checkpoint: true, enqueues: null },
+      },
+    ],
+  },
+);
+
+/** Fails on the engine as it is: where each call takes longer than a limited job may take to start, it never starts. */
+export const NEVER_STARTS = scenarioWith([{ limit: { key: 0, max: 0, rate: 1, per: 60_000, burst: 1 } }], {
+  duration: 30_000,
+  seed: 5,
+  config: { ...EMPTY_SCENARIO.config, latency: 2_500 },
 });
-
-/** How long it takes until a server that came up first leads and looks for orphans. */
-export const settled = ({ leaderTtl, deadAfter, heartbeatInterval, latency }: SimConfig): number =>
-  2 * leaderTtl + deadAfter + 2 * heartbeatInterval + 20 * latency;
-
-/** From the moment at which a leader is gone until its jobs have been rescued, at most. */
-export const longestRescue = ({ leaderTtl, deadAfter, heartbeatInterval, latency }: SimConfig): number =>
-  (4 / 3) * leaderTtl + deadAfter + 1.5 * heartbeatInterval + 20 * latency + 10;
-
-export const servers = (count: number, plan: Partial<ServerPlan> = {}): ServerPlan[] =>
-  Array.from({ length: count }, () => ({ ...PLAIN_SERVER, ...plan }));
-
-/** With all checkers, and one more that only looks on. */
-export const check = (scenario: Scenario, store: StoreKind, watch?: Checker): Promise<RunResult> =>
-  run(scenario, { store, checkers: (given) => [...(watch ? [watch] : []), ...allCheckers(given)] });
-
-/** Whole, so that it can stand in a scenario. */
-export const seeds = fc.noShrink(fc.nat());

@@ -43,12 +43,9 @@ function newIds(data: Data, holders: readonly unknown[]): JobId[] {
   });
 }
 
-/**
- * The last rule of the call for each key counts from now on, also if its job is scheduled, but not if it awaits others.
- * Returns keys that it changed.
- */
+/** The last rule of the call for each key counts from now on, also if its job has to wait. Returns keys that it changed. */
 function useRules(data: Data, rows: readonly Row[]): string[] {
-  const counting = rows.filter(({ state }) => state === "throttled" || state === "scheduled");
+  const counting = rows.filter(({ state }) => state !== "deleted");
   const last = new Map(counting.flatMap((row) => (row.limit === null ? [] : [[row.limit.key, row] as const])));
   const changed: string[] = [];
   for (const [key, { id, limit }] of last) {

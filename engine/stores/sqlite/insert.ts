@@ -127,7 +127,7 @@ class Inserting {
     if (job.unique !== null || birth.links.length > 0) this.#tie(job, id, birth);
     if (birth.doomedBy !== null) return this.#doom(id, birth.doomedBy);
     if (job.unique !== null) takeKey(this.#db, this.#tx, id, job.unique);
-    if (!awaits) addWaiting(job, { id, state, runAt }, now, this.#waiting, this.#throttling);
+    addWaiting(job, { id, state, runAt }, now, this.#waiting, this.#throttling);
     return { id, state, duplicate: false, replaced: false };
   }
 
@@ -164,7 +164,7 @@ class Inserting {
   }
 }
 
-/** Of a new job that awaits nothing. */
+/** Of a new job that is not doomed. */
 function addWaiting(
   { queue, kind, limit }: NewJob,
   { id, state, runAt }: { id: JobId; state: JobState; runAt: number },
@@ -172,7 +172,7 @@ function addWaiting(
   waiting: Waiting,
   throttling: Throttling,
 ): void {
-  if (state !== "throttled") waiting.add(queue, runAt - now);
+  if (state !== "throttled" && state !== "awaiting") waiting.add(queue, runAt - now);
   if (limit !== null) throttling.add({ id, queue, kind, limitKey: limit.key }, state === "throttled");
 }
 

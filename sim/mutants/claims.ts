@@ -1,0 +1,319 @@
+/** Faults in claims, fences and rescue. */
+import type { Mutant } from "./mutant.ts";
+import { job, jobs, partition, runs, scenario, servers } from "./plans.ts";
+
+/** A server stands still until others have its job, and then has a result for it. */
+const lateResult = scenario({
+  duration: 130_000,
+  servers: servers(2),
+  jobs: [job(10_000, { at: 100, runs: [runs(10_000), runs(60_000)] })],
+  faults: [{ type: "pause", target: 0, at: 7_000, for: 100_000 }],
+});
+
+/** A server is cut off for longer than others wait for it, with a job that takes longer still. */
+const cutOff = scenario({
+  duration: 220_000,
+  servers: servers(2),
+  jobs: [job(300_000, { at: 100 })],
+  faults: [partition(0, 6_000, 200_000)],
+});
+
+const claimIsLost = scenario({
+  duration: 20_000,
+  jobs: [job(1_000, { at: 2_100 })],
+  faults: [{ type: "loseReply", target: 0, op: "claim", nth: 0, at: 2_099 }],
+});
+
+const crashTwice = scenario({
+  duration: 220_000,
+  jobs: [job(40_000, { at: 100 })],
+  faults: [
+    { type: "crash", target: 0, at: 5_000, restartAfter: 1_000 },
+    { type: "crash", target: 0, at: 100_000, restartAfter: 1_000 },
+  ],
+});
+
+const shutdown = scenario({
+  duration: 60_000,
+  servers: servers(2),
+  jobs: [job(100_000, { at: 100 })],
+  faults: [{ type: "shutdown", target: 0, at: 5_000, restartAfter: null }],
+});
+
+/** The leader stays; the other server is silent for less than it may be. */
+const shortSilence = scenario({
+  duration: 180_000,
+  servers: servers(2),
+  jobs: jobs(8, (index) => job(150_000, { at: 4_000 + index })),
+  faults: [partition(1, 80_000, 45_000)],
+});
+
+/** A claim that its server has sent before it died arrives when the server is known to be dead. */
+const claimOfTheDead = scenario({
+  duration: 150_000,
+  servers: servers(2),
+  config: { workers: 1 },
+  jobs: [job(60_000, { at: 95_000 }), job(60_000, { at: 95_001 })],
+  faults: [
+    { type: "delayRequest", target: 0, op: "claim", nth: 0, at: 5_000, for: 100_000 },
+    { type: "crash", target: 0, at: 7_000, restartAfter: null },
+  ],
+});
+
+const beatOfTheDead = scenario({
+  duration: 150_000,
+  servers: servers(2),
+  jobs: [job(20_000, { at: 2_000 })],
+  faults: [
+    { type: "delayRequest", target: 0, op: "heartbeat", nth: 0, at: 4_000, for: 100_000 },
+    { type: "crash", target: 0, at: 7_000, restartAfter: null },
+  ],
+});
+
+const swarm = { random: "swarm" } as const;
+
+export const CLAIMS: readonly Mutant[] = [
+  {
+    id: "finish-any-claim",
+    number: 1,
+    what: "a result is taken whatever its claim (memory)",
+    file: "engine/stores/memory/finish.ts",
+    find: `return row.claim === ref.claim || data.runtime.buggify("store.no-claim-check") ? row : null;`,
+    replace: "return row;",
+    invariants: ["S1", "S3"],
+    ...swarm,
+    directed: lateResult,
+  },
+  {
+    id: "finish-any-claim-sql",
+    number: 1,
+    what: "a result is taken whatever its claim (SQLite)",
+    file: "engine/stores/sqlite/finish.ts",
+    find: `return claim === ref.claim || db.runtime.buggify("store.no-claim-check");`,
+    replace: "return true;",
+    invariants: ["S1", "S3"],
+    ...swarm,
+    directed: lateResult,
+  },
+  {
+    id: "no-fence",
+    number: 2,
+    what: "a server that can't reach the store goes on with its jobs",
+    file: "engine/server/heartbeat.ts",
+    find: `for (const attempt of attempts) this.#abort(attempt, "the server can't prove that it still holds this job");`,
+    replace: "",
+    invariants: ["S4", "S5"],
+    ...swarm,
+    directed: cutOff,
+  },
+  {
+    id: "fence-from-reply",
+    number: 3,
+    what: "silence is counted from when a beat was answered, not from when it was sent",
+    file: "engine/server/heartbeat.ts",
+    find: "this.#alive(sent);\n      this.#reconcile(reply, beat);",
+    replace: "this.#alive(runtime.monotonic());\n      this.#reconcile(reply, beat);",
+    invariants: ["S5"],
+    ...swarm,
+    directed: scenario({
+      duration: 130_000,
+      jobs: [job(300_000, { at: 100 })],
+      faults: [
+        { type: "delayReply", target: 0, op: "heartbeat", nth: 0, at: 8_000, for: 4_500 },
+        partition(0, 14_700, 100_000),
+      ],
+    }),
+  },
+  {
+    id: "fenced-attempt-stays",
+    number: 4,
+    what: "a job that a fence has ended still counts as running here, and is never handed back",
+    file: "engine/server/runner.ts",
+    find: "attempts.remove(attempt);\n      return;",
+    replace: "return;",
+    invariants: ["L4", "S19"],
+    ...swarm,
+    directed: scenario({ duration: 90_000, jobs: [job(100_000, { at: 100 })], faults: [partition(0, 6_000, 57_000)] }),
+  },
+  {
+    id: "lost-claim-stays",
+    number: 5,
+    what: "a claim whose reply was lost is never handed back",
+    file: "engine/server/heartbeat.ts",
+    find: "onLost(lease);",
+    replace: "",
+    invariants: ["L4"],
+    ...swarm,
+    directed: claimIsLost,
+  },
+  {
+    id: "claim-of-the-dead",
+    number: 6,
+    what: "a server that is known to be dead may claim (memory)",
+    file: "engine/stores/memory/claim.ts",
+    find: "if (!livingServer(data, query.server)) return { known: false, jobs: [], nextIn: null };",
+    replace: "",
+    invariants: ["S2", "S6"],
+    ...swarm,
+    directed: claimOfTheDead,
+  },
+  {
+    id: "claim-of-the-dead-sql",
+    number: 6,
+    what: "a server that is known to be dead may claim (SQLite)",
+    file: "engine/stores/sqlite/claim.ts",
+    find: "if (!db.get(LIVING_SERVER, query.server)) return null;",
+    replace: "",
+    invariants: ["S2", "S6"],
+    ...swarm,
+    directed: claimOfTheDead,
+  },
+  {
+    id: "beat-of-the-dead",
+    number: 7,
+    what: "a heartbeat brings a dead server back (memory)",
+    file: "engine/stores/memory/coordinate.ts",
+    find: "const server = livingServer(data, beat.server);",
+    replace: "const server = data.servers.get(beat.server);\n  if (server) server.deadAt = null;",
+    invariants: ["S2", "S6"],
+    ...swarm,
+    directed: beatOfTheDead,
+  },
+  {
+    id: "beat-of-the-dead-sql",
+    number: 7,
+    what: "a heartbeat brings a dead server back (SQLite)",
+    file: "engine/stores/sqlite/coordinate.ts",
+    find: "SET heartbeat_at = ?2, running = ?3 WHERE id = ?1 AND dead_at IS NULL",
+    replace: "SET heartbeat_at = ?2, running = ?3, dead_at = NULL WHERE id = ?1",
+    invariants: ["S2", "S6"],
+    ...swarm,
+    directed: beatOfTheDead,
+  },
+  {
+    id: "half-a-silence",
+    number: 11,
+    what: "a server is dead after half the time that it was promised (memory)",
+    file: "engine/stores/memory/coordinate.ts",
+    find: "now - server.heartbeatAt > server.info.deadAfter",
+    replace: "now - server.heartbeatAt > server.info.deadAfter / 2",
+    invariants: ["S4", "S6"],
+    ...swarm,
+    directed: shortSilence,
+  },
+  {
+    id: "half-a-silence-sql",
+    number: 11,
+    what: "a server is dead after half the time that it was promised (SQLite)",
+    file: "engine/stores/sqlite/coordinate.ts",
+    find: `AND heartbeat_at + dead_after < ? LIMIT 1";
+const DECLARE_DEAD = "UPDATE kiln_servers SET dead_at = ?1 WHERE dead_at IS NULL AND heartbeat_at + dead_after < ?1";`,
+    replace: `AND heartbeat_at + dead_after / 2 < ? LIMIT 1";
+const DECLARE_DEAD = "UPDATE kiln_servers SET dead_at = ?1 WHERE dead_at IS NULL AND heartbeat_at + dead_after / 2 < ?1";`,
+    invariants: ["S4", "S6"],
+    ...swarm,
+    directed: shortSilence,
+  },
+  {
+    id: "no-refund",
+    number: 12,
+    what: "a job that is handed back loses an attempt",
+    file: "engine/rules/outcome.ts",
+    find: "const attempt = outcome.refund ? Math.max(job.attempt - 1, 0) : job.attempt;",
+    replace: "const attempt = job.attempt;",
+    invariants: ["S7"],
+    ...swarm,
+    directed: shutdown,
+  },
+  {
+    id: "claim-is-no-attempt",
+    number: 12,
+    what: "a claim does not count as an attempt (memory)",
+    file: "engine/stores/memory/claim.ts",
+    find: "attempt: row.attempt + 1,",
+    replace: "",
+    invariants: ["S7"],
+    ...swarm,
+    directed: shutdown,
+  },
+  {
+    id: "claim-is-no-attempt-sql",
+    number: 12,
+    what: "a claim does not count as an attempt (SQLite)",
+    file: "engine/stores/sqlite/claim.ts",
+    find: "attempt = attempt + 1, claim",
+    replace: "claim",
+    invariants: ["S2", "S7"],
+    ...swarm,
+    directed: shutdown,
+  },
+  {
+    id: "second-rescue-at-once",
+    number: 13,
+    what: "a job that was rescued twice in a row starts again without a pause",
+    file: "engine/rules/rescue.ts",
+    find: `const again = orphan.lastReason === ("orphaned" satisfies Reason);`,
+    replace: "const again = false;",
+    invariants: ["S8"],
+    ...swarm,
+    directed: crashTwice,
+  },
+  {
+    id: "claim-number-again",
+    number: 25,
+    what: "the claim after a rescue has the number of the one before (memory)",
+    file: "engine/stores/memory/claim.ts",
+    find: "claim: row.claim + 1,",
+    replace: "claim: Math.max(row.claim, 1),",
+    invariants: ["S2"],
+    ...swarm,
+    directed: lateResult,
+  },
+  {
+    id: "claim-number-again-sql",
+    number: 25,
+    what: "the claim after a rescue has the number of the one before (SQLite)",
+    file: "engine/stores/sqlite/claim.ts",
+    find: "claim = claim + 1,",
+    replace: "claim = max(claim, 1),",
+    invariants: ["S2"],
+    ...swarm,
+    directed: lateResult,
+  },
+  {
+    id: "claim-in-flight-is-lost",
+    number: 26,
+    what: "a heartbeat takes a claim that is still on its way for lost, and hands back what is about to run",
+    file: "engine/server/heartbeat.ts",
+    find: "} else if (!claimsInFlight.has(lease.sequence)) {",
+    replace: "} else {",
+    invariants: ["S3", "S4"],
+    ...swarm,
+    directed: scenario({
+      duration: 60_000,
+      servers: servers(2, (index) => ({ startAt: index * 4_000 })),
+      jobs: [job(30_000, { at: 3_000 })],
+      faults: [0, 1].map(
+        (nth) => ({ type: "delayReply", target: 0, op: "claim", nth, at: 3_000, for: 3_000 }) as const,
+      ),
+    }),
+  },
+  {
+    id: "result-is-given-up",
+    number: 27,
+    what: "a result that could not be stored at once is forgotten",
+    file: "engine/server/completer.ts",
+    find: `faults.report("finish", error);
+      return "failed";`,
+    replace: `faults.report("finish", error);
+      this.#sending = [];
+      return "decided";`,
+    invariants: ["L4"],
+    ...swarm,
+    directed: scenario({
+      duration: 20_000,
+      jobs: [job(1_000, { at: 100 })],
+      faults: [{ type: "errorBefore", target: 0, op: "finish", nth: 0, at: 0 }],
+    }),
+  },
+];
