@@ -1,11 +1,13 @@
 /** Histories that are made by hand, to see that checkers find what is wrong in them. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
 import type { Outcome } from "kiln";
 import type { Snapshot } from "../../sim/audit.ts";
 import type { Call } from "../../sim/database.ts";
 import { type Checker, type Commit, type HistoryEvent, Violation } from "../../sim/history.ts";
 import { protocolCheckers } from "../../sim/invariants/index.ts";
 import { View } from "../../sim/invariants/view.ts";
-import { EMPTY_SCENARIO, type Fault, PLAIN_SERVER, type Scenario } from "../../sim/scenario.ts";
+import { DEFAULT_CONFIG, EMPTY_SCENARIO, type Fault, PLAIN_SERVER, type Scenario } from "../../sim/scenario.ts";
 import type { Micros } from "../../sim/world.ts";
 
 const ROW: Snapshot = {
@@ -202,3 +204,25 @@ export class Story {
     return this;
   }
 }
+
+/** A test that the checkers find nothing. */
+export function right(what: string, story: Story): void {
+  test(`nothing is wrong when ${what}`, () => assert.equal(story.verdict, null));
+}
+
+/** A test that they find this. */
+export function wrong(expected: RegExp, what: string, story: Story): void {
+  test(`${expected.source.slice(1).split(" ")[0]}: ${what}`, () =>
+    assert.match(story.verdict ?? "nothing was found", expected));
+}
+
+export const story = (...args: ConstructorParameters<typeof Story>): Story => new Story(...args);
+
+/** Two servers, and a job that the first one runs. */
+export const running = (): Story => story().up(0, 1).insert(1).claim(0, 1).run("start", 0, 1);
+
+export const PROMISE = DEFAULT_CONFIG.deadAfter + DEFAULT_CONFIG.heartbeatInterval;
+
+/** Server 1 leads, and server 0 dies while it runs job 1. */
+export const dies = (led = 70_000): Story =>
+  story().up(1).lead(1, true).pass(led, 1).up(0).insert(1).claim(0, 1).beat(0).pass(20_000, 1, 0).down(0, "killed");
