@@ -100,4 +100,6 @@ function isExpected(error: unknown): error is Error {
   return error instanceof InvalidError || (typeof code === "string" && code.startsWith("ERR_PARSE_ARGS"));
 }
 
+// Whoever reads it has seen enough, as `head` has.
+process.stdout.on("error", () => process.exit());
 process.exitCode = await main(process.argv.slice(2));

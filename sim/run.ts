@@ -148,8 +148,8 @@ class Run {
     this.#program.heal();
     this.#cluster.settle(core, () => chance.unit() < 0.5);
     const ended = (): boolean => this.#jobs.open === 0 && this.#program.done;
-    const bound = this.world.now + this.#bound() * MS;
-    if (!(await this.world.run(bound, ended))) {
+    const within = (ms: number): Promise<boolean> => this.world.run(this.world.now + ms * MS, ended);
+    if (!(await within(this.#bound())) && !(await within(this.#backlog()))) {
       this.#guarded(() => this.#reportOpen());
       return;
     }
@@ -158,12 +158,26 @@ class Run {
 
   /** Milliseconds within which everything must end; `docs/simulator.md` says why. */
   #bound(): number {
-    const { config, faults } = this.#scenario;
-    const { deadAfter, heartbeatInterval, leaderTtl, pollInterval } = config;
+    const { deadAfter, heartbeatInterval, leaderTtl, pollInterval } = this.#scenario.config;
     const rescue = 2 * (deadAfter + 2 * heartbeatInterval) + 2 * leaderTtl;
-    // What is due by the database's clock comes so much later.
-    const back = faults.reduce((sum, fault) => sum + (fault.type === "databaseClock" ? Math.max(-fault.by, 0) : 0), 0);
-    return 2 * (rescue + this.#program.work) + back + 60_000 + 10 * pollInterval;
+    return 2 * (rescue + this.#program.work) + 60_000 + 10 * pollInterval + this.#setBack();
+  }
+
+  /** Milliseconds that it takes to work off what recurring jobs have left, if nothing else is left: it may be any number. */
+  #backlog(): number {
+    const { recurring, config } = this.#scenario;
+    const open = [...this.#jobs.rows.values()].filter(({ state }) => state !== "succeeded" && state !== "deleted");
+    if (!open.every(({ recurringId }) => recurringId !== null)) return 0;
+    const longest = Math.max(0, ...recurring.map(({ run }) => run.work));
+    return open.length * (longest + 1_000 + config.pollInterval + 4 * config.latency);
+  }
+
+  /** Milliseconds that the database's clock was set back by: what was due then becomes due so much later. */
+  #setBack(): number {
+    return this.#scenario.faults.reduce(
+      (sum, fault) => sum + (fault.type === "databaseClock" ? Math.max(-fault.by, 0) : 0),
+      0,
+    );
   }
 
   #reportOpen(): never {

@@ -15,7 +15,7 @@ export interface Headline {
 }
 
 /** More lines are left out, the earliest first. */
-const MOST_LINES = 80;
+const MOST_LINES = 60;
 const WIDTH = 34;
 const TIME_WIDTH = 10;
 
