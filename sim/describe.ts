@@ -66,11 +66,12 @@ export function describeChange({ id, before, after }: Change): string {
   return [`job ${id} ${moved}`, ...said.map((name) => `${name} ${after[name]}`)].join(" ");
 }
 
-/** All of a change, to compare it with others. */
-export function describeFully({ id, before, after }: Change): string {
+/** All of a change, to compare it with others; null when nothing has changed of what is looked at. */
+export function describeFully({ id, before, after }: Change): string | null {
   if (after === null) return `job ${id} removed`;
   const names = Object.keys(after) as (keyof Snapshot)[];
   const changed = names.filter((name) => before === null || before[name] !== after[name]);
+  if (changed.length === 0) return null;
   return [`job ${id}`, before === null ? "added" : "changed", ...changed.map((name) => `${name}=${after[name]}`)].join(
     " ",
   );

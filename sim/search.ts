@@ -1,8 +1,8 @@
 /** Runs random scenarios until a time is over, and makes those that fail small. */
 import { systemRuntime } from "../engine/runtime.ts";
-import { allCheckers } from "./checkers.ts";
 import type { StoreKind } from "./database.ts";
 import { scenarioFrom } from "./generate.ts";
+import { allCheckers } from "./invariants/index.ts";
 import type { ProfileName } from "./profiles.ts";
 import { type Failure, type PlainFailure, type RunResult, run } from "./run.ts";
 import type { Scenario } from "./scenario.ts";

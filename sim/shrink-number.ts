@@ -1,17 +1,18 @@
 /** The numbers of a scenario, and smaller and rounder ones in their place. */
 import { edgesOf } from "./edges.ts";
-import type { Scenario } from "./scenario.ts";
+import { PLAIN_JOB, type Scenario } from "./scenario.ts";
 
 /** Where a number stands, for example `["faults", 3, "for"]`. */
 export type Path = readonly (string | number)[];
 
 /** Counts: any whole number below will do. */
-const COUNTS: ReadonlySet<string> = new Set(["nth", "workers"]);
+const COUNTS: ReadonlySet<string> = new Set(["nth"]);
 /** Instants are only made rounder and earlier; there are no edges. */
 const INSTANTS: ReadonlySet<string> = new Set(["at", "startAt", "duration", "sealAt"]);
 const LENGTHS: ReadonlySet<string> = new Set([
   ...["for", "by", "restartAfter", "delay", "work", "obeys", "timeout", "window", "skew", "drift", "latency"],
 ]);
+const PLAIN_WORK = PLAIN_JOB.runs[0]?.work;
 const ROUND = [600_000, 60_000, 10_000, 5_000, 1_000];
 
 export function numbersIn(scenario: Scenario): readonly Path[] {
@@ -51,7 +52,8 @@ export function smallerNumbers(scenario: Scenario, path: Path): readonly number[
   const name = String(path.at(-1));
   const size = Math.abs(value);
   if (COUNTS.has(name)) return Array.from({ length: size }, (_, count) => count);
-  if (!LENGTHS.has(name)) return [];
+  // What plain jobs do is as simple as doing nothing.
+  if (!LENGTHS.has(name) || (name === "work" && value === PLAIN_WORK)) return [];
   return edgesOf(scenario.config)
     .filter((edge) => edge < size)
     .map((edge) => edge * Math.sign(value));

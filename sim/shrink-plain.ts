@@ -6,7 +6,7 @@ export function* plainer(scenario: Scenario): Generator<Scenario> {
   const { config, servers, jobs, recurring, faults } = scenario;
   yield { ...scenario, config: { ...DEFAULT_CONFIG, latency: config.latency } };
   for (const name of Object.keys(DEFAULT_CONFIG) as (keyof typeof DEFAULT_CONFIG)[]) {
-    yield { ...scenario, config: { ...config, [name]: DEFAULT_CONFIG[name] } };
+    if (name !== "latency") yield { ...scenario, config: { ...config, [name]: DEFAULT_CONFIG[name] } };
   }
   yield { ...scenario, config: { ...config, latency: 0 } };
   for (const index of servers.keys()) yield { ...scenario, servers: servers.with(index, PLAIN_SERVER) };

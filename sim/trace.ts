@@ -31,7 +31,7 @@ function lineOf(event: HistoryEvent): string {
     return `${at}   ${"incarnation" in event ? event.incarnation : laneOf(event)} ${describe(event)}`;
   const { call, changes, error } = event;
   const how = error === undefined ? "" : ` ${String(error)}`;
-  return `${at}   commit ${call.id}${how} ${changes.map(describeFully).join("; ")}`.trimEnd();
+  return `${at}   commit ${call.id}${how} ${changes.flatMap((change) => describeFully(change) ?? []).join("; ")}`.trimEnd();
 }
 
 /** One for each thousand lines, each of them of all lines up to there. */

@@ -2,8 +2,9 @@
  * A process that searches or traces for another one, which can end it when it does not get on: an endless loop can't be
  * seen from inside. Started by `pool.ts` with what it is to do as its argument.
  */
-import { allCheckers } from "./checkers.ts";
+
 import type { StoreKind } from "./database.ts";
+import { allCheckers } from "./invariants/index.ts";
 import type { Scenario } from "./scenario.ts";
 import { after, type Found, type SearchOptions, type SearchResult, type Statistics, search } from "./search.ts";
 import { BLOCK, hashesOf, trace } from "./trace.ts";

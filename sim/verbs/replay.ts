@@ -1,8 +1,8 @@
 /** `replay`: one scenario, from a file or a seed, and all that happens in it. */
 import { parseArgs } from "node:util";
 import type { Case } from "../case.ts";
-import { allCheckers } from "../checkers.ts";
 import { EXIT, exitCodeOf, worst } from "../exit.ts";
+import { allCheckers } from "../invariants/index.ts";
 import { type PlainFailure, type RunResult, run } from "../run.ts";
 import { headline, timeline } from "../timeline.ts";
 import { trace } from "../trace.ts";

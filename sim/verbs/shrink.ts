@@ -2,8 +2,8 @@
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { caseToText } from "../case.ts";
-import { allCheckers } from "../checkers.ts";
 import { EXIT, exitCodeOf } from "../exit.ts";
+import { allCheckers } from "../invariants/index.ts";
 import { shrunkText } from "../report.ts";
 import { run } from "../run.ts";
 import { after, plain } from "../search.ts";

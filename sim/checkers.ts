@@ -1,1 +1,0 @@
-export { allCheckers } from "./invariants/index.ts";
