@@ -3,11 +3,16 @@ import type { Checker } from "../history.ts";
 import type { Scenario } from "../scenario.ts";
 import { Claims } from "./admission.ts";
 import { KeyConcurrency, ServerConcurrency } from "./concurrency.ts";
+import { Dependencies } from "./dependencies.ts";
 import { AdmissionWindows, StartSlack, StartWindows } from "./rates.ts";
+import { Recurrences } from "./recurring.ts";
+import { Sweeps } from "./sweeps.ts";
+import { UniqueKeys } from "./unique.ts";
 
-export function kindCheckers({ config }: Scenario): readonly Checker[] {
+export function kindCheckers(scenario: Scenario): readonly Checker[] {
   return [
     ...[new AdmissionWindows(), new StartWindows(), new StartSlack(), new Claims()],
-    ...[new KeyConcurrency(), new ServerConcurrency(config)],
+    ...[new KeyConcurrency(), new ServerConcurrency(scenario.config)],
+    ...[new UniqueKeys(), new Dependencies(), new Recurrences(scenario), new Sweeps(scenario)],
   ];
 }

@@ -79,12 +79,14 @@ function rule(draw: Draw, key: number): LimitPlan {
   return { key, max, rate: 0, per: 0, burst: 0, ...rate };
 }
 
-function run(draw: Draw, jobs: number): RunPlan {
+function run(draw: Draw, before: readonly JobPlan[]): RunPlan {
+  // Of those that enqueue nothing themselves, lest it never ends.
+  const leaves = [...before.keys()].filter((index) => before[index]?.runs.every(({ enqueues }) => enqueues === null));
   return {
     work: draw.of(0, 10, 100, 1_000, 5_000, 20_000),
     end: draw.of("return", "return", "return", "return", "throw", "permanent", "snooze", "hang", "block"),
     checkpoint: draw.chance(0.1),
-    enqueues: draw.chance(0.05) ? draw.int(0, Math.max(jobs, 1) - 1) : null,
+    enqueues: leaves.length > 0 && draw.chance(0.05) ? draw.of(...leaves) : null,
   };
 }
 
@@ -92,23 +94,26 @@ function job(draw: Draw, before: readonly JobPlan[], rules: readonly LimitPlan[]
   const previous = before.at(-1)?.at ?? 0;
   const limit = draw.chance(0.6) ? draw.of(...rules) : null;
   const unique = draw.chance(0.2);
-  const parents = before.length > 0 && draw.chance(0.25) ? draw.int(1, 3) : 0;
+  const at = draw.of(previous, previous, draw.int(0, duration - 1));
+  const elders = [...before.keys()].filter((index) => (before[index]?.at ?? 0) <= at);
+  const parents = elders.length > 0 && draw.chance(0.25) ? draw.int(1, 3) : 0;
+  const runs = draw.many(draw.of(1, 1, 2, 3), () => run(draw, before));
   return {
     ...PLAIN_JOB,
-    at: draw.of(previous, previous, draw.int(0, duration - 1)),
+    at,
     queue: draw.of("a", "a", "b"),
     priority: draw.of(0, 0, 0, 5, -5),
     delay: draw.of(0, 0, 0, 500, 5_000, 30_000),
     maxAttempts: draw.of(1, 3, 25),
-    timeout: draw.of(null, null, 3_000),
-    runs: draw.many(draw.of(1, 1, 2, 3), () => run(draw, before.length)),
+    timeout: runs.every(({ work }) => work <= 1_000) ? draw.of(null, null, 3_000) : null,
+    runs,
     obeys: draw.of(0, 0, 500, 3_000, null),
     // Now and then its numbers change.
     limit: limit !== null && draw.chance(0.03) ? { ...rule(draw, limit.key) } : limit,
     unique: unique
       ? { key: draw.int(0, 3), window: draw.of(null, null, 5_000, 60_000), mode: draw.of("keep", "replace") }
       : null,
-    after: draw.many(parents, () => ({ job: draw.int(0, before.length - 1), finished: draw.chance(0.4) })),
+    after: draw.many(parents, () => ({ job: draw.of(...elders), finished: draw.chance(0.4) })),
   };
 }
 
