@@ -1,8 +1,7 @@
 /** The client: adds jobs, and looks after those that are there. */
 import type { Duration } from "./duration.ts";
-import { type EnqueueOptions, newJob, newJobs } from "./enqueue.ts";
-import { StoreError } from "./errors.ts";
-import type { JobDefinition, JobSpec, RecurringSpec } from "./job.ts";
+import { type EnqueueInterceptor, Enqueuer, intercepted } from "./enqueuer.ts";
+import type { JobDefinition, RecurringSpec } from "./job.ts";
 import { invalid, Problems, readInteger, readName } from "./problems.ts";
 import type { RecurringOptions } from "./recurring.ts";
 import * as recurring from "./recurring.ts";
@@ -12,35 +11,26 @@ import { type Runtime, systemRuntime } from "./runtime.ts";
 import {
   type ConsoleLine,
   type Counts,
-  type InsertedJob,
   JOB_STATES,
   type JobFilter,
   type JobId,
   type JobQuery,
   type LimitQuery,
   type LimitRecord,
-  type NewJob,
   type QueueRecord,
   type SeriesPoint,
   type ServerRecord,
   type Store,
+  type Writer,
 } from "./store.ts";
-import { Checker, copyArray, hasMethods } from "./validate.ts";
+import { Checker, copyArray, hasMethods, WRITER } from "./validate.ts";
 import { type JobView, type RecurringView, viewJob, viewRecurring } from "./view.ts";
 
 export type { EnqueueOptions, SpecOptions } from "./enqueue.ts";
+export type { EnqueueInterceptor, Enqueuer } from "./enqueuer.ts";
 export type { RecurringOptions } from "./recurring.ts";
 export type { UniqueOptions } from "./unique.ts";
 export type { JobView, RecurringView } from "./view.ts";
-
-/**
- * Runs around every insert: may look at the jobs, pass changed ones on to `next`, and look at the results, one for each
- * job. The first given is the outermost.
- */
-export type EnqueueInterceptor = (
-  jobs: readonly NewJob[],
-  next: (jobs: readonly NewJob[]) => Promise<InsertedJob[]>,
-) => Promise<InsertedJob[]>;
 
 export interface ClientOptions {
   readonly interceptors?: readonly EnqueueInterceptor[];
@@ -71,70 +61,46 @@ export interface JobViewPage {
   readonly next: string | null;
 }
 
-type Insert = (jobs: readonly NewJob[]) => Promise<InsertedJob[]>;
-
 /**
  * Any number of clients may use one store, and a server needs none. Every method throws `InvalidError` before anything is
  * done when its arguments are wrong, and `StoreError` when the database fails.
  */
-export class Client {
+export class Client extends Enqueuer {
   readonly #store: Store;
   readonly #runtime: Runtime;
   readonly #interceptors: readonly EnqueueInterceptor[];
-  readonly #insert: Insert;
 
   /** @throws InvalidError */
   constructor(store: Store, options: ClientOptions = {}) {
-    const check = new Checker("can't make a client", options, ["interceptors", "runtime"]);
-    if (!hasMethods(store, ["insert", "job", "jobs"])) check.problems.add("store", store, "must be a store");
-    const interceptors = check.array("interceptors") ?? [];
-    for (const [index, interceptor] of interceptors.entries()) {
-      if (typeof interceptor === "function") continue;
-      check.problems.add(`interceptors[${index}]`, interceptor, "must be a function");
-    }
-    this.#runtime = check.object<Runtime>("runtime", ["turn"]) ?? systemRuntime;
-    check.end();
-    this.#store = store;
-    this.#interceptors = interceptors as EnqueueInterceptor[];
-    this.#insert = this.#intercepted((jobs) => store.insert(jobs));
-  }
-
-  /** An insert with the interceptors around it. */
-  #intercepted(insert: Insert): Insert {
-    return this.#interceptors.reduceRight<Insert>(
-      (next, interceptor) => oneResultEach("an interceptor", (jobs) => interceptor(jobs, next)),
-      oneResultEach("the store", insert),
+    const { interceptors, runtime } = checkOptions(store, options);
+    super(
+      intercepted(interceptors, (jobs) => store.insert(jobs)),
+      runtime,
     );
+    this.#store = store;
+    this.#runtime = runtime;
+    this.#interceptors = interceptors;
   }
 
   /**
-   * Adds a job; it runs as soon as a server with a handler for its kind is free. The args are stored as they are given
-   * (as JSON, at most 1 MiB), after the definition's schema has accepted them. Returns its id; the holder's when the job is
-   * a duplicate of a unique one.
-   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`
+   * Enqueues as part of a transaction: the jobs are there when it is committed, and never were when it is rolled back. The
+   * writer is what `Store.transaction` gives to its callback, or `SqliteStore.within` for a transaction of your own.
+   *
+   *     await store.transaction(async (tx) => {
+   *       tx.db.prepare("INSERT INTO orders (id, total) VALUES (?, ?)").run(7, 1200);
+   *       await client.within(tx).enqueue(chargeCard, { orderId: 7 });
+   *     });
+   *
+   * @throws InvalidError
    */
-  async enqueue<Input, Args, Output>(
-    definition: JobDefinition<Input, Args, Output>,
-    args: NoInfer<Input>,
-    options?: EnqueueOptions,
-  ): Promise<JobId> {
-    const job = await newJob("can't enqueue", definition, args, options);
-    const [inserted] = await this.#insert([job]);
-    return (inserted as InsertedJob).id;
-  }
-
-  /**
-   * Adds jobs made by `JobDefinition.spec`, all or none, with ids that grow in the order given. The event loop is given
-   * free while many are checked, so neither the array nor any args may be changed before this resolves. `needs` in the
-   * options of a spec names others of the call by their position; a `Flow` keeps count of them.
-   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`
-   */
-  async enqueueMany(specs: readonly JobSpec[]): Promise<InsertedJob[]> {
-    const what = "can't enqueue";
-    const list = copyArray(specs);
-    if (list === null) throw invalid(what, "specs", specs, "must be an array");
-    if (list.length === 0) return [];
-    return this.#insert(await newJobs(what, list, this.#runtime));
+  within(writer: Writer): Enqueuer {
+    if (!hasMethods(writer, WRITER)) {
+      throw invalid("can't enqueue", "writer", writer, `must be an object with ${WRITER.join(", ")}`);
+    }
+    return new Enqueuer(
+      intercepted(this.#interceptors, (jobs) => writer.insert(jobs)),
+      this.#runtime,
+    );
   }
 
   /** Null when there is no such job, or no longer. */
@@ -247,7 +213,7 @@ export class Client {
    * @throws NotFoundError, ConflictError
    */
   async triggerRecurring(id: string): Promise<JobId> {
-    return recurring.triggerRecurring(this.#store, id, (insert) => this.#intercepted(insert));
+    return recurring.triggerRecurring(this.#store, id, (insert) => intercepted(this.#interceptors, insert));
   }
 
   /** All recurring jobs, by id. */
@@ -294,12 +260,17 @@ export class Client {
 
 const IDS = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
 
-function oneResultEach(who: string, insert: Insert): Insert {
-  return async (jobs) => {
-    const inserted = await insert(jobs);
-    if (inserted?.length === jobs.length) return inserted;
-    throw new StoreError("store_failed", `${who} gave ${inserted?.length ?? "no"} results for ${jobs.length} jobs`);
-  };
+function checkOptions(store: Store, options: ClientOptions): Required<ClientOptions> {
+  const check = new Checker("can't make a client", options, ["interceptors", "runtime"]);
+  if (!hasMethods(store, ["insert", "job", "jobs"])) check.problems.add("store", store, "must be a store");
+  const interceptors = check.array("interceptors") ?? [];
+  for (const [index, interceptor] of interceptors.entries()) {
+    if (typeof interceptor === "function") continue;
+    check.problems.add(`interceptors[${index}]`, interceptor, "must be a function");
+  }
+  const runtime = check.object<Runtime>("runtime", ["turn"]) ?? systemRuntime;
+  check.end();
+  return { interceptors: interceptors as EnqueueInterceptor[], runtime };
 }
 
 function checkQueue(what: string, queue: unknown): void {

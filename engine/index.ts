@@ -27,6 +27,7 @@ export {
   type ConsoleOptions,
   type EnqueueInterceptor,
   type EnqueueOptions,
+  type Enqueuer,
   type JobSelection,
   type JobView,
   type JobViewPage,
@@ -130,7 +131,9 @@ export {
   type StoreCapabilities,
   type StoreEvent,
   type StoreListener,
+  type TransactionWriter,
   type UniqueKey,
+  type Writer,
 } from "./store.ts";
 
 // --------------------------------------------------------------------------------------------------------- environment

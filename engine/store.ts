@@ -82,12 +82,14 @@ export interface StoreCapabilities {
   readonly crossProcessEvents: boolean;
 }
 
-export interface Store {
-  readonly capabilities: StoreCapabilities;
+// ---------------------------------------------------------------------------------------------------------- transactions
 
-  /** The store's clock. */
-  now(): Promise<Date>;
-
+/**
+ * What can be written: at once, when it is a store, or as part of a transaction of the application's. There each call
+ * happens wholly or not at all, so that one which throws leaves nothing and the others may still be committed; and each
+ * sees what those before it have written. Ids are final with the commit: after a rollback they may go to other jobs.
+ */
+export interface Writer {
   /**
    * Adds jobs, all or none apart from duplicates of unique jobs; ids of new jobs grow in the order given. Emits `ready` for
    * the queues concerned.
@@ -95,6 +97,38 @@ export interface Store {
    * @throws NotFoundError naming the position of a job with a parent that does not exist
    */
   insert(jobs: readonly NewJob[]): Promise<InsertedJob[]>;
+
+  /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON or a key too long. */
+  setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void>;
+}
+
+/**
+ * A writer for a transaction that the application has begun and ends itself, on a connection of its own. Other processes,
+ * and in time this one, learn of the commit from the store.
+ */
+export interface TransactionWriter extends Writer {
+  /** After the commit: wakes this process's servers at once. Harmless after a rollback, and never needed. */
+  notify(): void;
+}
+
+// ----------------------------------------------------------------------------------------------------------------- store
+
+export interface Store extends Writer {
+  readonly capabilities: StoreCapabilities;
+
+  /** The store's clock. */
+  now(): Promise<Date>;
+
+  /**
+   * Calls `work` with a transaction open and commits when it has resolved; when it throws, everything is rolled back and
+   * that very error thrown. Nobody sees any of it before the commit, and no event is emitted before, or at all after a
+   * rollback. `writer` throws `ConflictError` once `work` has ended. Transactions of a store run one after the other, and a
+   * store may let its other calls wait meanwhile, at most 10 s: so keep it short, and call only the writer inside; a call of
+   * the store itself would wait for the transaction that waits for it, until it throws `store_busy`.
+   * @throws StoreError `store_busy` when it could not begin within 10 s, `store_closed` when the store was closed meanwhile;
+   * nothing was written then
+   */
+  transaction<T>(work: (writer: Writer) => T | Promise<T>): Promise<T>;
 
   /**
    * All that an idle server needs in one call: moves due jobs of the queried lanes to `enqueued`, claims, and says when
@@ -114,9 +148,6 @@ export interface Store {
    * jobs that run again, with the delay of the first.
    */
   finish(server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]>;
-
-  /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON or a key too long. */
-  setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void>;
 
   /**
    * Adds lines to a running job's console, and sets its progress. Kept until the job is pruned. Not safe to send again: the

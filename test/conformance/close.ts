@@ -14,6 +14,7 @@ export const closeCases: Group = {
     const { id: _id, ...info } = { id: "", hostname: "h", pid: 1, version: "1", queues: [], kinds: [], workers: 1 };
     const calls: { [Verb in Exclude<keyof Store, "close" | "capabilities" | "subscribe">]: () => Promise<unknown> } = {
       now: () => store.now(),
+      transaction: () => store.transaction((writer) => writer.insert([newJob()])),
       insert: () => store.insert([newJob()]),
       claim: () => store.claim({ server: "s1", sequence: 1, queues: ["default"], kinds: [], limit: 1 }),
       finish: () => store.finish("s1", [outcome(job, "succeeded")]),

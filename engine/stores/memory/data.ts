@@ -1,6 +1,6 @@
 /** The tables of the memory store, and the few functions that keep their indexes right. */
 
-import { type Counter, minuteOf } from "../../rules/outcome.ts";
+import { COUNTERS, type Counter, minuteOf } from "../../rules/outcome.ts";
 import { waitingState } from "../../rules/state.ts";
 import type { Runtime } from "../../runtime.ts";
 import {
@@ -29,6 +29,7 @@ import {
   throttle,
   unthrottle,
 } from "./limits.ts";
+import type { Undo } from "./undo.ts";
 import type { KeyRow } from "./unique.ts";
 import type { Wake } from "./wake.ts";
 
@@ -105,6 +106,8 @@ export type Tally = Record<Counter, number>;
 export interface Data {
   readonly runtime: Runtime;
   readonly wake: Wake;
+  /** What the open transaction has to take back if it is rolled back; null while none is open. */
+  undo: Undo | null;
   readonly jobs: Map<JobId, Row>;
   /** In the order in which they came to the state. */
   readonly byState: Readonly<Record<JobState, Set<Row>>>;
@@ -137,6 +140,7 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
   return {
     runtime,
     wake,
+    undo: null,
     jobs: new Map(),
     byState: Object.fromEntries(JOB_STATES.map((state) => [state, new Set<Row>()])) as Record<JobState, Set<Row>>,
     lanes: new Map(),
@@ -159,13 +163,21 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
 export function addRow(data: Data, row: Row): void {
   data.jobs.set(row.id, row);
   enter(data, row);
+  data.undo?.add(() => removeRow(data, row));
 }
 
 /** Changes a job and moves it in every index. */
 export function change(data: Data, row: Row, to: Partial<Row>): void {
+  const before = data.undo && { ...row };
   leave(data, row);
   Object.assign(row, to);
   enter(data, row);
+  if (before) data.undo?.add(() => change(data, row, valuesOf(before, to)));
+}
+
+/** What `row` has in the fields of `like`. */
+function valuesOf(row: Row, like: Partial<Row>): Partial<Row> {
+  return Object.fromEntries(Object.keys(like).map((field) => [field, row[field as keyof Row]]));
 }
 
 export function removeRow(data: Data, row: Row): void {
@@ -253,8 +265,16 @@ export function livingServer(data: Data, id: string): ServerRow | null {
 export function tally(data: Data, counter: Counter, now: number): void {
   const minute = minuteOf(now);
   const counts = getOrAdd(data.minutes, minute, () => ({ succeeded: 0, failed: 0, deleted: 0, retried: 0 }));
-  counts[counter] += 1;
-  if (isArchived(counter)) data.totals[counter] += 1;
+  count(data, counts, counter, 1);
+  data.undo?.add(() => {
+    count(data, counts, counter, -1);
+    if (COUNTERS.every((each) => counts[each] === 0)) data.minutes.delete(minute);
+  });
+}
+
+function count(data: Data, counts: Tally, counter: Counter, change: 1 | -1): void {
+  counts[counter] += change;
+  if (isArchived(counter)) data.totals[counter] += change;
 }
 
 const isArchived = (state: string): state is ArchivedState => (ARCHIVED_STATES as readonly string[]).includes(state);

@@ -19,10 +19,11 @@ export interface LinkRow {
 }
 
 /** For a new job. */
-export function addLinks(data: Data, child: JobId, { links }: Birth): void {
+export function addLinks(data: Data, row: Row, { links }: Birth): void {
   for (const { parent, mask, open } of links) {
-    getOrAdd(data.links, parent, () => new Map<JobId, LinkRow>()).set(child, { mask, open });
+    getOrAdd(data.links, parent, () => new Map<JobId, LinkRow>()).set(row.id, { mask, open });
   }
+  data.undo?.add(() => removeLinks(data, row));
 }
 
 interface Ended {

@@ -50,5 +50,9 @@ export function setParams(data: Data, ref: JobRef, params: Readonly<Record<strin
   checkParams(params);
   const row = heldRow(data, ref);
   if (!row) throw new ClaimLostError(`job ${ref.id} is not held by claim ${ref.claim}`);
-  row.params = Object.freeze({ ...row.params, ...params });
+  const before = row.params;
+  row.params = Object.freeze({ ...before, ...params });
+  data.undo?.add(() => {
+    row.params = before;
+  });
 }

@@ -15,7 +15,7 @@ export function insert(data: Data, jobs: readonly NewJob[]): InsertedJob[] {
   const holders = holdersOf(data, jobs, now);
   const ids = newIds(data, holders);
   const born = births({ jobs, holders, ids, stateOf: (id) => data.jobs.get(id)?.state });
-  data.lastId += holders.filter((holder) => holder === null).length;
+  takeIds(data, holders.filter((holder) => holder === null).length);
   const added = jobs.flatMap((job, position) => {
     const birth = born[position] as Birth;
     return holders[position] === null ? [{ job, birth, row: newRow(job, ids[position] ?? 0, birth, now) }] : [];
@@ -43,6 +43,14 @@ function newIds(data: Data, holders: readonly unknown[]): JobId[] {
   });
 }
 
+function takeIds(data: Data, count: number): void {
+  const { lastId } = data;
+  data.lastId += count;
+  data.undo?.add(() => {
+    data.lastId = lastId;
+  });
+}
+
 /**
  * The last rule of the call for each key counts from now on, also if its job is scheduled, but not if it awaits others.
  * Returns keys that it changed.
@@ -60,7 +68,7 @@ function useRules(data: Data, rows: readonly Row[]): string[] {
 
 function add(data: Data, job: NewJob, row: Row, birth: Birth, now: number): void {
   addRow(data, row);
-  addLinks(data, row.id, birth);
+  addLinks(data, row, birth);
   if (birth.doomedBy === null) takeKey(data, row.id, job, now);
   else tally(data, "deleted", now);
 }
