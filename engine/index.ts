@@ -15,6 +15,7 @@ export {
   type JobOptions,
   type JobSpec,
   type RecurringSpec,
+  type SetParamOptions,
 } from "./job.ts";
 export type { LimitOptions } from "./limit.ts";
 export { type Backoff, constant, defaultBackoff, delays, exponential, snooze } from "./retry.ts";

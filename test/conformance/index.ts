@@ -31,10 +31,11 @@ import { promoteCases } from "./promote.ts";
 import { ratesCases } from "./rates.ts";
 import { recurringCases } from "./recurring.ts";
 import { statisticsCases } from "./statistics.ts";
-import type { Group, Harness } from "./support.ts";
+import type { Group, Harness, OwnTransaction } from "./support.ts";
+import { ownTransactionCases, transactionCases } from "./transaction.ts";
 import { uniqueCases } from "./unique.ts";
 
-export type { Harness } from "./support.ts";
+export type { Harness, OwnTransaction } from "./support.ts";
 
 const GROUPS: Readonly<Record<string, Group>> = {
   insert: insertCases,
@@ -58,13 +59,23 @@ const GROUPS: Readonly<Record<string, Group>> = {
   unique: uniqueCases,
   dependencies: dependenciesCases,
   cascades: cascadesCases,
+  transaction: transactionCases,
   close: closeCases,
 };
 
-/** Registers all cases under `name`. `open` is called once for each case and gives it a new, empty store. */
-export function conformance(name: string, open: () => Promise<Harness>): void {
+/**
+ * Registers all cases under `name`. `open` is called once for each case and gives it a new, empty store. `begin`, for stores
+ * that can write within a transaction that the application has begun itself, begins one on the harness's store.
+ */
+export function conformance<H extends Harness>(
+  name: string,
+  open: () => Promise<H>,
+  begin?: (harness: H) => Promise<OwnTransaction>,
+): void {
+  const own: Readonly<Record<string, Group<H>>> = begin ? { ownTransaction: ownTransactionCases(begin) } : {};
+  const groups: Readonly<Record<string, Group<H>>> = { ...GROUPS, ...own };
   describe(name, () => {
-    for (const [group, cases] of Object.entries(GROUPS)) {
+    for (const [group, cases] of Object.entries(groups)) {
       describe(group, () => {
         for (const [title, run] of Object.entries(cases)) {
           test(title, async () => {

@@ -18,6 +18,7 @@ import type {
   ServerInfo,
   Store,
   StoreEvent,
+  TransactionWriter,
 } from "../../engine/store.ts";
 
 /** One empty store and its clock, for one case. */
@@ -29,9 +30,16 @@ export interface Harness {
   close(): Promise<void>;
 }
 
-export type Case = (harness: Harness) => Promise<void>;
+/** A transaction that the application has begun itself, on a connection of its own. */
+export interface OwnTransaction {
+  readonly writer: TransactionWriter;
+  commit(): Promise<void>;
+  rollback(): Promise<void>;
+}
+
+export type Case<H extends Harness = Harness> = (harness: H) => Promise<void>;
 /** Cases by name. */
-export type Group = Readonly<Record<string, Case>>;
+export type Group<H extends Harness = Harness> = Readonly<Record<string, Case<H>>>;
 
 /** How long a case may take on a store whose clock runs by itself. Much shorter than the durations that cases use. */
 export const SLACK = 30_000;

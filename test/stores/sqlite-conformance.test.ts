@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { DatabaseSync } from "node:sqlite";
+import { describe, test } from "node:test";
 import fc from "fast-check";
 import {
   JOB_STATES,
@@ -15,26 +16,52 @@ import {
 import { MemoryStore } from "../../engine/stores/memory/index.ts";
 import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 import { VirtualTime } from "../../engine/testing/virtual-time.ts";
-import { conformance } from "../conformance/index.ts";
+import { conformance, type Harness, type OwnTransaction } from "../conformance/index.ts";
 import { newJob, outcome, register, snapshot } from "../conformance/support.ts";
+import { transactionCases } from "../conformance/transaction.ts";
 
-conformance("SQLite store", async () => {
+interface SqliteHarness extends Harness {
+  readonly store: SqliteStore;
+  readonly path: string;
+}
+
+async function openHarness(): Promise<SqliteHarness> {
   const time = new VirtualTime();
   const directory = await mkdtemp(join(tmpdir(), "kiln-conformance-"));
-  const store = await SqliteStore.open({
-    path: join(directory, "jobs.db"),
-    runtime: time.runtime(),
-    // Waiting for the disk would only make the tests slow.
-    durability: "normal",
-  });
+  const path = join(directory, "jobs.db");
+  // Waiting for the disk would only make the tests slow.
+  const store = await SqliteStore.open({ path, runtime: time.runtime(), durability: "normal" });
   return {
     store,
+    path,
     advance: (ms) => time.advance(ms),
     close: async () => {
       await store.close();
       await rm(directory, { recursive: true });
     },
   };
+}
+
+/** On a connection that the application has made as it likes. */
+async function begin({ store, path }: SqliteHarness): Promise<OwnTransaction> {
+  const db = new DatabaseSync(path, { readBigInts: true, timeout: 100 });
+  db.exec("BEGIN IMMEDIATE");
+  const end = async (how: string): Promise<void> => db.exec(how);
+  return { writer: store.within(db), commit: () => end("COMMIT"), rollback: () => end("ROLLBACK") };
+}
+
+conformance("SQLite store", openHarness, begin);
+
+describe("SQLite store in memory", () => {
+  // Its transactions are on the connection that everything else uses.
+  for (const [title, run] of Object.entries(transactionCases)) {
+    test(title, async () => {
+      const time = new VirtualTime();
+      const store = await SqliteStore.open({ path: ":memory:", runtime: time.runtime() });
+      await run({ store, advance: (ms) => time.advance(ms), close: () => store.close() });
+      await store.close();
+    });
+  }
 });
 
 /** A call, made in the same way on any store; it may look at what was claimed before. */

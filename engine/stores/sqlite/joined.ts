@@ -6,7 +6,7 @@ import { toKilnError } from "./failure.ts";
 
 interface Pending {
   readonly event: StoreEvent;
-  /** By the monotonic clock. */
+  /** When it was emitted, by the monotonic clock. */
   readonly at: number;
 }
 
@@ -15,7 +15,8 @@ interface Pending {
  * and without waiting, and its events are kept until `takeEvents`.
  */
 export class JoinedConnection extends Connection {
-  #events: Pending[] = [];
+  /** One for each queue and type, so that it stays small when nobody ever asks for them. */
+  readonly #events = new Map<string, Pending>();
 
   /** @throws ConflictError */
   override assertOpen(): void {
@@ -30,13 +31,12 @@ export class JoinedConnection extends Connection {
 
   override async write<T>(work: (tx: Transaction) => T): Promise<T> {
     return this.checked(() => {
-      const events: Pending[] = [];
-      const at = this.runtime.monotonic();
+      const events: StoreEvent[] = [];
       this.run("SAVEPOINT kiln_call");
       try {
-        const result = work({ now: this.runtime.now(), emit: (event) => events.push({ event, at }) });
+        const result = work({ now: this.runtime.now(), emit: (event) => events.push(event) });
         this.run("RELEASE kiln_call");
-        this.#events.push(...events);
+        for (const event of events) this.#keep(event);
         return result;
       } catch (error) {
         this.#undo(error);
@@ -45,14 +45,23 @@ export class JoinedConnection extends Connection {
     });
   }
 
-  /** What the calls have to say since the last time, with the delays that are left now. */
+  /** What the calls since the last time have to tell, with the delays that are left now. */
   takeEvents(): StoreEvent[] {
     const now = this.runtime.monotonic();
-    const events = this.#events.map(({ event, at }) =>
-      event.type === "ready" ? { ...event, delay: Math.max(event.delay - (now - at), 0) } : event,
+    const events = [...this.#events.values()].map(({ event, at }) =>
+      event.type === "ready" ? { ...event, delay: Math.max(at + event.delay - now, 0) } : event,
     );
-    this.#events = [];
+    this.#events.clear();
     return events;
+  }
+
+  #keep(event: StoreEvent): void {
+    const at = this.runtime.monotonic();
+    const key = event.type === "ready" ? `ready ${event.queue}` : JSON.stringify(event);
+    const known = this.#events.get(key);
+    const isLater =
+      known?.event.type === "ready" && event.type === "ready" && known.at + known.event.delay <= at + event.delay;
+    if (!isLater) this.#events.set(key, { event, at });
   }
 
   #undo(reason: unknown): void {

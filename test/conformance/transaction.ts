@@ -1,0 +1,518 @@
+/** Transactions of the application's: those that the store opens, and those that the application has begun itself. */
+import assert from "node:assert/strict";
+import { setTimeout as realTime } from "node:timers/promises";
+import type { InsertedJob, Limit, Store, UniqueKey, Writer } from "../../engine/store.ts";
+import {
+  claim,
+  claimIds,
+  claimOne,
+  end,
+  ended,
+  type Group,
+  type Harness,
+  HOUR,
+  idsOf,
+  insertOne,
+  MINUTE,
+  newJob,
+  newJobs,
+  type OwnTransaction,
+  only,
+  record,
+  refused,
+  register,
+  running,
+  SLACK,
+  snapshot,
+  stateOf,
+  subscribe,
+} from "./support.ts";
+
+/** Runs `work` in a transaction, which it commits, or rolls back when `work` throws. */
+type Run<H extends Harness> = <T>(harness: H, work: (writer: Writer) => Promise<T>) => Promise<T>;
+
+const SUCCEEDED = ["succeeded"] as const;
+const uniqueKey = (fields: Partial<UniqueKey> = {}): UniqueKey => {
+  return { key: "a".repeat(32), window: null, onConflict: "keep", ...fields };
+};
+const limitOf = (fields: Partial<Limit> = {}): Limit => ({ key: "k", max: 1, rate: 0, per: 0, burst: 0, ...fields });
+
+const insertWithin = async (writer: Writer, fields: Parameters<typeof newJob>[0] = {}): Promise<InsertedJob> =>
+  only(await writer.insert([newJob(fields)]));
+
+class Stop extends Error {}
+
+/** What holds for both kinds. */
+function cases<H extends Harness>(run: Run<H>): Group<H> {
+  const rolledBack = async (harness: H, work: (writer: Writer) => Promise<void>): Promise<void> => {
+    const stop = new Stop();
+    const failing = run(harness, async (writer) => {
+      await work(writer);
+      throw stop;
+    });
+    await assert.rejects(failing, (error) => error === stop);
+  };
+
+  return {
+    async Commit(harness) {
+      const { store } = harness;
+      await register(store);
+      const inserted = await run(harness, async (writer) => {
+        const first = await writer.insert(newJobs(2, { args: "[1]" }));
+        return [...first, await insertWithin(writer, { delay: HOUR }), ...(await writer.insert([]))];
+      });
+      assert.deepEqual(
+        inserted.map(({ state }) => state),
+        ["enqueued", "enqueued", "scheduled"],
+      );
+      const ids = idsOf(inserted);
+      assert.deepEqual(
+        [...ids].sort((a, b) => a - b),
+        ids,
+        "ids grow",
+      );
+      assert.equal((await record(store, ids[0] ?? 0)).args, "[1]");
+      assert.deepEqual(await claimIds(store), ids.slice(0, 2));
+      assert.ok((await insertOne(store)) > (ids[2] ?? 0));
+    },
+
+    async Rollback(harness) {
+      const { store } = harness;
+      await register(store);
+      const parent = await running(store);
+      const deleted = await ended(store, "deleted");
+      await insertOne(store, { unique: uniqueKey({ key: "b".repeat(32) }), priority: 3, delay: HOUR });
+      await insertOne(store, { queue: "limited", limit: limitOf({ max: 2, rate: 5, per: 1_000, burst: 5 }) });
+      const before = [await snapshot(store), await store.limits({}), await allSeries(store)];
+      await rolledBack(harness, async (writer) => {
+        await writer.insert(newJobs(3));
+        await insertWithin(writer, { unique: uniqueKey() });
+        const replacing = { key: "b".repeat(32), onConflict: "replace" } as const;
+        assert.equal((await insertWithin(writer, { unique: uniqueKey(replacing), args: "[2]" })).replaced, true);
+        await insertWithin(writer, { parents: [{ id: parent.id, on: SUCCEEDED }] });
+        const doomed = await insertWithin(writer, { parents: [{ id: deleted, on: SUCCEEDED }] });
+        assert.equal(doomed.state, "deleted");
+        await insertWithin(writer, { queue: "limited", limit: limitOf({ max: 7 }) });
+        await insertWithin(writer, { queue: "limited", limit: limitOf({ key: "new" }) });
+        await writer.setParams(parent, { a: "1" });
+      });
+      assert.deepEqual([await snapshot(store), await store.limits({}), await allSeries(store)], before);
+
+      // And everything goes on as if it had never been.
+      const again = only(await store.insert([newJob({ unique: uniqueKey() })]));
+      assert.equal(again.duplicate, false);
+      await end(store, parent, "succeeded");
+      assert.deepEqual(await claimIds(store), [again.id]);
+      assert.equal((await claim(store, { queues: ["limited"] })).length, 1);
+      assert.deepEqual((await record(store, parent.id)).params, {});
+    },
+
+    async InsertError(harness) {
+      const { store } = harness;
+      const before = await snapshot(store);
+      const failing = run(harness, async (writer) => {
+        await writer.insert(newJobs(2));
+        await insertWithin(writer, { parents: [{ id: 1_000_000, on: SUCCEEDED }] });
+      });
+      await assert.rejects(failing, { code: "not_found" });
+      await refused(
+        run(harness, async (writer) => {
+          await writer.insert(newJobs(2));
+          await writer.insert([newJob(), newJob({ kind: "" })]);
+        }),
+        "jobs[1].kind",
+      );
+      assert.deepEqual(await snapshot(store), before);
+    },
+
+    async CaughtError(harness) {
+      const { store } = harness;
+      await register(store);
+      const job = await running(store);
+      const [first, last] = await run(harness, async (writer) => {
+        const before = await insertWithin(writer);
+        const parents = [{ id: 1_000_000, on: SUCCEEDED }];
+        const bad = [newJob({ unique: uniqueKey() }), newJob({ limit: limitOf() }), newJob({ parents })];
+        await assert.rejects(writer.insert(bad), { code: "not_found" });
+        await assert.rejects(writer.setParams({ ...job, claim: job.claim + 1 }, { a: "1" }), { code: "claim_lost" });
+        const after = await insertWithin(writer, { unique: uniqueKey() });
+        assert.equal(after.duplicate, false, "the failed call has left no key");
+        return [before.id, after.id];
+      });
+      assert.deepEqual(await claimIds(store), [first, last]);
+      assert.deepEqual(await store.limits({}), [], "nor a limit");
+      assert.deepEqual((await record(store, job.id)).params, {});
+    },
+
+    async OwnWrites(harness) {
+      const { store } = harness;
+      await register(store);
+      const [parent, child] = await run(harness, async (writer) => {
+        const made = await insertWithin(writer, { unique: uniqueKey() });
+        const waiting = await insertWithin(writer, { parents: [{ id: made.id, on: SUCCEEDED }] });
+        assert.equal(waiting.state, "awaiting");
+        const same = await insertWithin(writer, { unique: uniqueKey() });
+        assert.deepEqual([same.id, same.duplicate], [made.id, true]);
+        const other = await insertWithin(writer, { unique: uniqueKey({ onConflict: "replace" }), args: "[3]" });
+        assert.deepEqual([other.id, other.replaced], [made.id, true]);
+        return [made.id, waiting.id];
+      });
+      const job = await claimOne(store);
+      assert.deepEqual([job.id, job.args], [parent, "[3]"]);
+      await end(store, job, "succeeded");
+      assert.deepEqual(await claimIds(store), [child]);
+    },
+
+    async Limit(harness) {
+      const { store } = harness;
+      await register(store);
+      const limit = limitOf({ max: 2 });
+      const ids = await run(harness, async (writer) => idsOf(await writer.insert(newJobs(3, { limit }))));
+      assert.deepEqual(await claimIds(store), ids.slice(0, 2), "admitted at once, and no more than the limit allows");
+      await rolledBack(harness, async (writer) => {
+        await insertWithin(writer, { limit: limitOf({ max: 10 }) });
+      });
+      assert.deepEqual(await claimIds(store), [], "a rule that was rolled back does not count");
+      await run(harness, (writer) => insertWithin(writer, { limit: limitOf({ max: 3 }) }));
+      assert.deepEqual(await claimIds(store), ids.slice(2));
+    },
+
+    async Checkpoint(harness) {
+      const { store } = harness;
+      await register(store);
+      const job = await running(store);
+      await store.setParams(job, { a: "1", b: "1" });
+      await run(harness, async (writer) => {
+        await writer.setParams(job, { b: "2" });
+        await writer.setParams(job, { c: "3" });
+      });
+      assert.deepEqual((await record(store, job.id)).params, { a: "1", b: "2", c: "3" });
+      await rolledBack(harness, (writer) => writer.setParams(job, { a: "9" }));
+      assert.deepEqual((await record(store, job.id)).params, { a: "1", b: "2", c: "3" });
+      await end(store, job, "enqueued");
+      const next = await claimOne(store, { queues: ["running"] });
+      assert.deepEqual(next.params, { a: "1", b: "2", c: "3" });
+      const stale = run(harness, async (writer) => {
+        await insertWithin(writer);
+        await writer.setParams(job, { a: "0" });
+      });
+      await assert.rejects(stale, { code: "claim_lost" });
+      assert.equal((await store.counts()).enqueued, 0, "the loss of the claim rolls everything back");
+    },
+
+    async Events(harness) {
+      const subscriber = await subscribe(harness);
+      const told = (): unknown[] => subscriber.events.filter(({ type }) => type === "ready");
+      await rolledBack(harness, async (writer) => {
+        await insertWithin(writer);
+      });
+      await settle(harness);
+      assert.deepEqual(told(), [], "nothing of what was rolled back");
+      await run(harness, async (writer) => {
+        await insertWithin(writer, { queue: "mail" });
+        await settle(harness);
+        assert.deepEqual(told(), [], "nothing before the commit");
+      });
+      await subscriber.next((event) => event.type === "ready" && (event.queue ?? "mail") === "mail");
+      await subscriber.stop();
+    },
+  };
+}
+
+export const transactionCases: Group = {
+  ...cases((harness, work) => harness.store.transaction(work)),
+
+  async Delay(harness) {
+    const subscriber = await subscribe(harness);
+    await harness.store.transaction(async (writer) => {
+      await insertWithin(writer, { queue: "mail", delay: HOUR });
+      await harness.advance(50 * MINUTE);
+    });
+    const event = await subscriber.next(({ type }) => type === "ready");
+    assert.ok(event.type === "ready");
+    assert.ok(event.delay <= 10 * MINUTE, `the time in the transaction is over: ${event.delay} ms`);
+    assert.ok(event.queue === null || event.delay >= 10 * MINUTE - SLACK, `but not more than that: ${event.delay} ms`);
+    await subscriber.stop();
+  },
+
+  async Isolation(harness) {
+    const { store } = harness;
+    await register(store);
+    const calls: Promise<unknown>[] = [];
+    const failing = store.transaction(async (writer) => {
+      await writer.insert(newJobs(3));
+      calls.push(store.counts(), claim(store), store.jobs({ state: "enqueued" }), store.insert([newJob()]));
+      await settle(harness);
+      throw new Stop();
+    });
+    await assert.rejects(failing, Stop);
+    const [counts, claimed, page] = (await Promise.all(calls)) as [
+      { enqueued: number },
+      unknown[],
+      { jobs: unknown[] },
+    ];
+    assert.deepEqual([counts.enqueued, claimed.length, page.jobs.length], [0, 0, 0]);
+    assert.equal((await claimIds(store)).length, 1, "the insert beside it has happened");
+  },
+
+  async BesideOthers(harness) {
+    const { store } = harness;
+    await register(store);
+    const jobs = await Promise.all([running(store, { kind: "a" }), running(store, { kind: "b" })]);
+    const [made, , job] = await Promise.all([
+      store.transaction(async (writer) => {
+        const first = await insertWithin(writer);
+        await settle(harness);
+        return [first.id, (await insertWithin(writer)).id];
+      }),
+      Promise.all(jobs.map((job) => end(store, job, "succeeded"))),
+      insertOne(store, { queue: "other" }),
+      store.heartbeat({ server: "s1", running: 0 }),
+    ]);
+    assert.deepEqual(await claimIds(store), made);
+    assert.deepEqual(await claimIds(store, { queues: ["other"] }), [job]);
+    assert.equal((await store.counts()).succeeded, 2);
+  },
+
+  async Concurrent(harness) {
+    const { store } = harness;
+    await register(store);
+    const one = (n: number): Promise<number[]> =>
+      store.transaction(async (writer) => {
+        const first = await insertWithin(writer);
+        await Promise.resolve();
+        const second = await insertWithin(writer, { unique: uniqueKey() });
+        if (n % 3 === 0) throw new Stop();
+        return [first.id, second.id];
+      });
+    const results = await Promise.allSettled(Array.from({ length: 20 }, (_, n) => one(n)));
+    const done = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+    assert.equal(done.length, 13);
+    const holders = new Set(done.map(([, second]) => second));
+    assert.equal(holders.size, 1, "one of them holds the key");
+    const expected = [...done.map(([first]) => first ?? 0), ...holders];
+    assert.deepEqual(
+      (await claimIds(store)).sort((a, b) => a - b),
+      expected.map((id) => id ?? 0).sort((a, b) => a - b),
+    );
+  },
+
+  async LateCommit(harness) {
+    const { store } = harness;
+    await register(store);
+    const made: number[] = [];
+    let beside: Promise<number> | undefined;
+    await store.transaction(async (writer) => {
+      made.push((await insertWithin(writer)).id);
+      beside = insertOne(store);
+      await settle(harness);
+      // Whatever can be claimed by now is: a lower id that comes later must not be passed over.
+      beside = beside.then(async (id) => id);
+    });
+    const other = (await beside) ?? 0;
+    const ids = await claimIds(store);
+    assert.deepEqual(
+      [...ids].sort((a, b) => a - b),
+      [...made, other].sort((a, b) => a - b),
+    );
+  },
+
+  async AfterEnd(harness) {
+    const { store } = harness;
+    await register(store);
+    const job = await running(store);
+    const writers: Writer[] = [];
+    await store.transaction((writer) => {
+      writers.push(writer);
+    });
+    await assert.rejects(
+      store.transaction((writer) => {
+        writers.push(writer);
+        throw new Stop();
+      }),
+      Stop,
+    );
+    const before = await snapshot(store);
+    for (const writer of writers) {
+      await assert.rejects(writer.insert([newJob()]), { code: "conflict" });
+      await assert.rejects(writer.insert([]), { code: "conflict" });
+      await assert.rejects(writer.setParams(job, { a: "1" }), { code: "conflict" });
+    }
+    // Nor while another one is open.
+    await store.transaction(async () => {
+      for (const writer of writers) await assert.rejects(writer.insert([newJob()]), { code: "conflict" });
+    });
+    assert.deepEqual(await snapshot(store), before);
+  },
+
+  async Work({ store }) {
+    await register(store);
+    assert.equal(await store.transaction(() => 7), 7);
+    assert.equal(await store.transaction(() => undefined), undefined);
+    for (const thrown of [undefined, null, 0, "text", new Stop()]) {
+      const throwing = store.transaction((writer) => {
+        // Not awaited: as good as done before this throws, or refused.
+        writer.insert([newJob()]).catch(() => {});
+        throw thrown;
+      });
+      assert.deepEqual(
+        await throwing.then(
+          () => "resolved",
+          (error) => [error],
+        ),
+        [thrown],
+      );
+      // biome-ignore lint/suspicious/noThenProperty: a promise of somebody else's
+      const thenable = { then: (_: unknown, reject: (error: unknown) => void) => reject(thrown) };
+      const rejecting = store.transaction(() => thenable as unknown as Promise<void>);
+      assert.deepEqual(
+        await rejecting.then(
+          () => "resolved",
+          (error) => [error],
+        ),
+        [thrown],
+      );
+    }
+    for (const work of [undefined, null, {}, 7]) await refused(store.transaction(work as never), "work");
+    assert.equal((await store.counts()).enqueued, 0);
+    assert.equal((await store.insert([newJob()])).length, 1);
+  },
+
+  async NotAwaited({ store }) {
+    await register(store);
+    let insert: Promise<string> | undefined;
+    await store.transaction((writer) => {
+      insert = writer.insert([newJob()]).then(
+        () => "inserted",
+        () => "refused",
+      );
+    });
+    const there = (await claimIds(store)).length === 1;
+    assert.equal(await insert, there ? "inserted" : "refused", "what was resolved is what happened");
+  },
+
+  async OwnCall(harness) {
+    const { store } = harness;
+    const failing = store.transaction(async (writer) => {
+      await writer.insert(newJobs(2));
+      await during(harness, store.insert([newJob()]));
+    });
+    await assert.rejects(failing, { code: "store_busy", retryable: true });
+    assert.equal((await store.counts()).enqueued, 0, "nothing of either");
+    await insertOne(store);
+    assert.equal((await store.counts()).enqueued, 1);
+  },
+
+  async Nested(harness) {
+    const { store } = harness;
+    const nested = store.transaction(() =>
+      during(
+        harness,
+        store.transaction(() => {}),
+      ),
+    );
+    await assert.rejects(nested, { code: "store_busy" });
+    await insertOne(store);
+  },
+
+  async CloseMeanwhile(harness) {
+    const { store } = harness;
+    const { promise, resolve } = Promise.withResolvers<Writer>();
+    const open = assert.rejects(
+      store.transaction((writer) => {
+        resolve(writer);
+        return new Promise(() => {});
+      }),
+      { code: "store_closed" },
+    );
+    const writer = await promise;
+    await writer.insert(newJobs(2));
+    const waiting = [
+      assert.rejects(
+        store.transaction(() => {}),
+        { code: "store_closed" },
+      ),
+      assert.rejects(store.insert([newJob()]), { code: "store_closed" }),
+    ];
+    await store.close();
+    await Promise.all([open, ...waiting]);
+    await assert.rejects(writer.insert([newJob()]), { code: "store_closed" });
+  },
+};
+
+/** Transactions that the application has begun itself. */
+export function ownTransactionCases<H extends Harness>(begin: (harness: H) => Promise<OwnTransaction>): Group<H> {
+  return {
+    ...cases<H>(async (harness, work) => {
+      const { writer, commit, rollback } = await begin(harness);
+      try {
+        const result = await work(writer);
+        await commit();
+        writer.notify();
+        return result;
+      } catch (error) {
+        await rollback();
+        throw error;
+      }
+    }),
+
+    async Unnotified(harness) {
+      const { store } = harness;
+      await register(store);
+      const { writer, commit } = await begin(harness);
+      const { id } = await insertWithin(writer);
+      await commit();
+      assert.equal(await stateOf(store, id), "enqueued");
+      assert.deepEqual(await claimIds(store), [id]);
+    },
+
+    async NotifyAfterRollback(harness) {
+      const { store } = harness;
+      await register(store);
+      const { writer, rollback } = await begin(harness);
+      await insertWithin(writer);
+      await rollback();
+      writer.notify();
+      writer.notify();
+      await settle(harness);
+      assert.deepEqual(await claimIds(store), []);
+    },
+
+    async AfterEnd(harness) {
+      const { store } = harness;
+      const { writer, commit } = await begin(harness);
+      await insertWithin(writer);
+      await commit();
+      await assert.rejects(writer.insert([newJob()]), { code: "conflict" });
+      assert.equal((await store.counts()).enqueued, 1);
+    },
+  };
+}
+
+async function allSeries(store: Store): Promise<unknown> {
+  const now = (await store.now()).getTime();
+  return store.series({ from: new Date(now - HOUR), to: new Date(now + HOUR), step: MINUTE });
+}
+
+/** Lets what is under way get as far as it can by itself. */
+async function settle({ advance }: Harness): Promise<void> {
+  for (let turn = 0; turn < 10; turn += 1) {
+    await realTime(1);
+    await advance(1);
+  }
+}
+
+/** Lets time pass until the call has ended. */
+async function during<T>({ advance }: Harness, call: Promise<T>): Promise<T> {
+  let open = true;
+  const ended = call.finally(() => {
+    open = false;
+  });
+  ended.catch(() => {});
+  for (const start = performance.now(); open; ) {
+    assert.ok(performance.now() - start < 20_000, "it does not wait for ever");
+    await advance(1_000);
+    await realTime(1);
+  }
+  return ended;
+}
