@@ -64,6 +64,7 @@ const HARMLESS: Readonly<Record<string, readonly [Call, readonly string[]]>> = {
     (client, to) => client.series({ from: new Date(0), to, step: "1m" }),
     ["year 1970", "year 9999", "Date that lies"],
   ],
+  within: [async (client, writer) => client.within(writer), []],
   "series({ step })": [(client, step) => client.series({ from: new Date(0), to: new Date(1), step }), []],
 };
 

@@ -9,6 +9,7 @@ import {
   JOB_STATES,
   type JobFilter,
   type JobRef,
+  type NewJob,
   OUTCOME_STATES,
   PARENT_STATES,
   type Store,
@@ -94,6 +95,10 @@ const unique = fc.option(
   { nil: null },
 );
 const on = fc.subarray([...PARENT_STATES], { minLength: 1 });
+type Given = Partial<NewJob> & { readonly kind: string };
+const madeOf = (given: readonly Given[]): NewJob[] =>
+  given.map((job) => newJob({ ...job, maxAttempts: 2, tags: [job.kind] }));
+
 const parent = fc.oneof(
   { arbitrary: fc.record({ id: fc.integer({ min: 1, max: 9 }), on }), weight: 3 },
   { arbitrary: fc.record({ index: fc.nat(1), on }), weight: 1 },
@@ -123,15 +128,34 @@ const named = <Fields>(name: string, fields: Fields): Fields & { readonly name: 
 const step = <T>(name: string, fields: fc.Arbitrary<T>, call: (fields: T) => Call): fc.Arbitrary<Step> =>
   fields.map((value) => named(`${name} ${JSON.stringify(value)}`, { call: call(value) }));
 
+const jobs = fc.array(
+  fc.record({ queue, kind, delay, limit, priority: fc.integer({ min: -1, max: 1 }), unique, parents }),
+  { maxLength: 3 },
+);
+
 /** The first ones are what most of a store's life is. */
-const COMMON = 3;
+const COMMON = 4;
 const steps: fc.Arbitrary<Step>[] = [
+  step("insert", jobs, (given) => (store) => store.insert(madeOf(given))),
   step(
-    "insert",
-    fc.array(fc.record({ queue, kind, delay, limit, priority: fc.integer({ min: -1, max: 1 }), unique, parents }), {
-      maxLength: 3,
-    }),
-    (jobs) => (store) => store.insert(jobs.map((job) => newJob({ ...job, maxAttempts: 2, tags: [job.kind] }))),
+    "transaction",
+    fc.record({ calls: fc.array(jobs, { maxLength: 4 }), index, rollsBack: fc.boolean() }),
+    ({ calls, index: at, rollsBack }) =>
+      async (store, claimed) => {
+        const answers: unknown[] = [];
+        const ended = await answer(
+          () =>
+            store.transaction(async (writer) => {
+              for (const given of calls) answers.push(await outcomeOf(writer.insert(madeOf(given))));
+              const ref = claimed.at(-1 - at);
+              if (ref) answers.push(await outcomeOf(writer.setParams(ref, { [`k${at % 3}`]: `${at + 1}` })));
+              if (rollsBack) throw Object.assign(new Error("no"), { code: "rolled back" });
+            }),
+          store,
+          claimed,
+        );
+        return { answers, ended };
+      },
   ),
   step(
     "claim",
@@ -233,9 +257,11 @@ const steps: fc.Arbitrary<Step>[] = [
   fc.constantFrom(1, 500, 30_000, 60_000).map((pass) => named(`${pass} ms pass`, { pass })),
 ];
 
-async function answer(call: Call, store: Store, claimed: JobRef[]): Promise<unknown> {
+const answer = (call: Call, store: Store, claimed: JobRef[]): Promise<unknown> => outcomeOf(call(store, claimed));
+
+async function outcomeOf(call: Promise<unknown>): Promise<unknown> {
   try {
-    return await call(store, claimed);
+    return await call;
   } catch (error) {
     return (error as { code?: string }).code ?? error;
   }

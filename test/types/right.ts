@@ -1,4 +1,5 @@
 /** Programs that must compile. `tsc -p .` checks them; the wrong ones are in `wrong/`. */
+import type { DatabaseSync } from "node:sqlite";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { z } from "zod";
 import type { Client, EnqueueInterceptor, JobView, RecurringView } from "../../engine/client.ts";
@@ -14,7 +15,8 @@ import {
 import type { Decoded } from "../../engine/json.ts";
 import type { Logger } from "../../engine/logger.ts";
 import { type Backoff, constant, delays, exponential, snooze } from "../../engine/retry.ts";
-import type { ConsoleLine, InsertedJob, JobId } from "../../engine/store.ts";
+import type { ConsoleLine, InsertedJob, JobId, Store, TransactionWriter, Writer } from "../../engine/store.ts";
+import type { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 import { assertEnqueued, assertNotEnqueued, runJob, TestServer } from "../../engine/testing/index.ts";
 
 /** Compiles only if both types are the same. */
@@ -22,6 +24,9 @@ type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 
 function same<A, B>(_: Same<A, B>): void {}
 
 declare const client: Client;
+declare const store: Store;
+declare const sqlite: SqliteStore;
+declare const db: DatabaseSync;
 
 // With a schema: input at enqueue, output in the handler.
 const Order = z.object({ id: z.number(), note: z.string().default(""), at: z.coerce.date<string>() });
@@ -42,6 +47,7 @@ export const handlers: Handler[] = [
     const unknown = job.param("row");
     same<typeof unknown, unknown>(true);
     await job.setParam("row", (row ?? 0) + 1);
+    await store.transaction((tx) => job.setParam("row", 1, { within: tx }));
     job.heartbeat();
     if (signal.aborted) throw snooze("5s");
     return { done: true };
@@ -176,3 +182,21 @@ export async function tested(): Promise<void> {
   const jobs = await new TestServer({ handlers: [handler] }).drain({ limit: "1h" });
   same<(typeof jobs)[number]["attempts"][number]["error"], string | null>(true);
 }
+
+// Within a transaction: the store's own writer, SQLite's with its database, and one for a transaction of the application's.
+const placed = await store.transaction(async (tx) => {
+  same<typeof tx, Writer>(true);
+  return client.within(tx).enqueue(order, { id: 7, at: "x" });
+});
+same<typeof placed, JobId>(true);
+const total = await sqlite.transaction(async (tx) => {
+  same<typeof tx.db, DatabaseSync>(true);
+  await client.within(tx).enqueueMany([order.spec({ id: 7, at: "x" })]);
+  return 7;
+});
+same<typeof total, number>(true);
+same<void, Awaited<ReturnType<typeof sqlite.transaction<void>>>>(true);
+const own = sqlite.within(db);
+same<typeof own, TransactionWriter>(true);
+await client.within(own).enqueue(order, { id: 7, at: "x" });
+own.notify();

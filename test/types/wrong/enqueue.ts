@@ -1,8 +1,10 @@
 import { z } from "zod";
 import type { Client } from "../../../engine/client.ts";
 import { defineJob } from "../../../engine/job.ts";
+import type { Store } from "../../../engine/store.ts";
 
 declare const client: Client;
+declare const store: Store;
 const order = defineJob("order", { args: z.object({ id: z.number(), at: z.coerce.date<string>() }) });
 const mail = defineJob<{ to: string; cc?: string }>("mail");
 const cleanup = defineJob("cleanup");
@@ -54,3 +56,8 @@ await client.setRecurring("a", mail, { to: "a" }, { cron: "@daily", misfire: "ne
 await client.syncRecurring("app", [mail.spec({ to: "a" })]); // error: TS2739
 mail.recurring("a", { to: 5 }, { cron: "@daily" }); // error: TS2322
 (await client.get(1)).kind; // error: TS2531
+
+await client.within({}).enqueue(mail, { to: "a" }); // error: TS2739
+await store.transaction((tx) => client.within(tx).enqueue(mail, { to: 5 })); // error: TS2322
+await store.transaction((tx) => tx.db.exec("")); // error: TS2339
+await store.transaction((tx) => tx.claim()); // error: TS2339
