@@ -18,7 +18,8 @@ import { JoinedConnection } from "./joined.ts";
 export interface SqliteTransaction extends Writer {
   /**
    * For the application's own statements in the transaction. Neither end the transaction nor close the database, and use
-   * it, and what was prepared with it, only until the transaction ends.
+   * it, and what was prepared with it, only until the transaction ends: it is one connection, on which one transaction is
+   * open after the other. It enforces foreign keys.
    */
   readonly db: DatabaseSync;
 }
