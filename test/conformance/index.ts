@@ -7,7 +7,8 @@
  *       return { store, advance: (ms) => time.advance(ms), close: () => store.close() };
  *     });
  *
- * A store conforms when every case passes; none is optional.
+ * A store conforms when every case passes; none is optional. Where a store can write within transactions that the
+ * application has begun itself, `begin` has them tested too.
  */
 import { describe, test } from "node:test";
 import { adminCases } from "./admin.ts";

@@ -236,6 +236,21 @@ export const transactionCases: Group = {
     await subscriber.stop();
   },
 
+  async EventsAfterRollback(harness) {
+    const subscriber = await subscribe(harness);
+    const rolledBack = harness.store.transaction(async (writer) => {
+      await insertWithin(writer, { queue: "gone" });
+      throw new Stop();
+    });
+    await assert.rejects(rolledBack, Stop);
+    await harness.store.transaction((writer) => insertWithin(writer, { queue: "mail" }));
+    await subscriber.next(({ type }) => type === "ready");
+    await settle(harness);
+    const queues = subscriber.events.flatMap((event) => (event.type === "ready" ? [event.queue] : []));
+    assert.ok(!queues.includes("gone"), "nor does a later transaction tell of it");
+    await subscriber.stop();
+  },
+
   async Isolation(harness) {
     const { store } = harness;
     await register(store);

@@ -57,6 +57,29 @@ test("rows of the application and jobs are there together, or neither is", async
   assert.deepEqual([countOf(db, "orders"), (await store.counts()).enqueued], [1, 1]);
 });
 
+test("a call that fails half way leaves nothing of itself, by whatever it fails", async (t) => {
+  const path = fileFor(t);
+  const store = await openStore(t, { path });
+  const db = openDatabase(t, path);
+  db.exec(
+    `CREATE TRIGGER refuse BEFORE INSERT ON kiln_jobs WHEN new.kind = 'bad' BEGIN SELECT RAISE(ABORT, 'no'); END`,
+  );
+  const half = [newJob(), newJob({ kind: "bad" })];
+  await store.transaction(async (tx) => {
+    await tx.insert([newJob({ kind: "first" })]);
+    await assert.rejects(tx.insert(half), { code: "store_failed", message: /no/ });
+    await tx.insert([newJob({ kind: "last" })]);
+  });
+  db.exec("BEGIN IMMEDIATE");
+  await assert.rejects(store.within(db).insert(half), { code: "store_failed" });
+  db.exec("COMMIT");
+  const kinds = db.prepare("SELECT kind FROM kiln_jobs ORDER BY id").all();
+  assert.deepEqual(
+    kinds.map(({ kind }) => kind),
+    ["first", "last"],
+  );
+});
+
 test("while a transaction is open servers go on reading, and what writes waits in order", async (t) => {
   const path = fileFor(t);
   // In time that never passes: nothing of this may need a timer.
@@ -209,6 +232,7 @@ test("notify wakes this process at once, with the delay that is left, and says e
   await writer.insert([newJob({ queue: "a", delay: 10 * MINUTE }), newJob({ queue: "b", delay: MINUTE })]);
   await time.advance(2 * MINUTE);
   await store.within(db).insert([newJob({ queue: "a", delay: MINUTE })]);
+  await writer.insert([newJob({ queue: "a", delay: 5 * MINUTE })]);
   db.exec("COMMIT");
   await turns(5);
   events.length = 0;

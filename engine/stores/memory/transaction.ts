@@ -10,28 +10,27 @@ import { Undo } from "./undo.ts";
 
 export const closed = (): StoreError => new StoreError("store_closed", "the store is closed");
 
+/** Its calls check everything before they change anything, so that one that throws leaves nothing. */
 class OpenTransaction implements Writer {
   /** Null while it is open. */
   ended: ConflictError | StoreError | null = null;
   readonly #data: Data;
-  readonly #undo: Undo;
 
-  constructor(data: Data, undo: Undo) {
+  constructor(data: Data) {
     this.#data = data;
-    this.#undo = undo;
   }
 
   async insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
-    return this.#call((data) => insert(data, jobs));
+    return insert(this.#opened, jobs);
   }
 
   async setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void> {
-    this.#call((data) => setParams(data, ref, params));
+    setParams(this.#opened, ref, params);
   }
 
-  #call<T>(work: (data: Data) => T): T {
+  get #opened(): Data {
     if (this.ended !== null) throw this.ended;
-    return this.#undo.attempt(this.#data, () => work(this.#data));
+    return this.#data;
   }
 }
 
@@ -71,7 +70,7 @@ export class Transactions {
       return result;
     } catch (error) {
       transaction.ended ??= new ConflictError("the transaction has ended");
-      undo.all(this.#data);
+      undo.takeBack(this.#data);
       this.#data.wake.release(null);
       throw error;
     } finally {
@@ -94,7 +93,7 @@ export class Transactions {
       if (this.#turns.hasTransaction) await this.#transactionEnds(started);
       if (this.#isClosed) throw closed();
       const undo = new Undo();
-      const transaction = new OpenTransaction(this.#data, undo);
+      const transaction = new OpenTransaction(this.#data);
       this.#data.undo = undo;
       this.#data.wake.hold();
       this.#open = transaction;
