@@ -8,6 +8,7 @@ import type {
   RecurringTemplate,
   Store,
 } from "../../engine/store.ts";
+import { fickle } from "./hostile.ts";
 import {
   assertNear,
   at,
@@ -115,6 +116,21 @@ export const recurringCases: Group = {
     found.nextRunAt?.setTime(1);
     assert.deepEqual((await row(store)).nextRunAt, new Date(HOUR));
     assert.deepEqual((await row(store)).template.meta, { a: "1" });
+  },
+
+  /** What was checked is what is stored, also when an object says something else each time that it is asked. */
+  async Fickle({ store }) {
+    const content = ({ createdAt: _created, updatedAt: _updated, version: _version, ...fields }: RecurringRecord) =>
+      fields;
+    const expected = content(await put(store, { template: FULL }));
+    for (const later of [undefined, -1, "\u0000", Symbol("later")]) {
+      await store.removeRecurring("a");
+      await store.putRecurring(fickle(recurringOf({ template: FULL }), later));
+      const found = await row(store);
+      assert.deepEqual(content(found), expected);
+      const fired = await store.fireRecurring(fickle(firing(found, { jobs: [newJob({ title: "x" })] }), later));
+      assert.equal((await record(store, only(fired).id)).title, "x");
+    }
   },
 
   async CAS({ store, advance }) {
