@@ -11,6 +11,7 @@
  */
 import { describe, test } from "node:test";
 import { adminCases } from "./admin.ts";
+import { birthsCases } from "./births.ts";
 import { cascadesCases } from "./cascades.ts";
 import { claimCases } from "./claim.ts";
 import { closeCases } from "./close.ts";
@@ -20,6 +21,7 @@ import { dependenciesCases } from "./dependencies.ts";
 import { finishCases } from "./finish.ts";
 import { finishInputCases } from "./finish-input.ts";
 import { insertCases } from "./insert.ts";
+import { insertInputCases } from "./insert-input.ts";
 import { inspectCases } from "./inspect.ts";
 import { limitedTiesCases } from "./limited-ties.ts";
 import { limitsCases } from "./limits.ts";
@@ -38,6 +40,7 @@ export type { Harness } from "./support.ts";
 
 const GROUPS: Readonly<Record<string, Group>> = {
   insert: insertCases,
+  "insert input": insertInputCases,
   claim: claimCases,
   promote: promoteCases,
   finish: finishCases,
@@ -57,6 +60,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   notify: notifyCases,
   unique: uniqueCases,
   dependencies: dependenciesCases,
+  births: birthsCases,
   cascades: cascadesCases,
   close: closeCases,
 };

@@ -293,6 +293,22 @@ export const recurringCases: Group = {
     assert.deepEqual(await row(store), due);
   },
 
+  /** A run that is a duplicate of a unique job adds nothing, and the schedule moves all the same. */
+  async FireDuplicate({ store }) {
+    const unique = { key: "0".repeat(32), window: null, onConflict: "keep" } as const;
+    const jobs = [newJob({ recurringId: "a", unique })];
+    const first = await putDue(store, 0, { template: { ...TEMPLATE, unique } });
+    const { id } = only(await fire(store, first, { jobs }));
+    const second = await row(store);
+    const nextRunAt = new Date((await clock(store)) + HOUR);
+    const again = only(await fire(store, second, { jobs, nextRunAt }));
+    assert.deepEqual(again, { id, state: "enqueued", duplicate: true, replaced: false });
+    const after = await row(store);
+    assert.ok(after.version > second.version);
+    assert.deepEqual([after.nextRunAt, after.lastJobId], [nextRunAt, id]);
+    assert.equal((await store.counts()).enqueued, 1);
+  },
+
   async FireConcurrent({ store }) {
     const due = await putDue(store, 0);
     const fires = await Promise.allSettled(Array.from({ length: 8 }, () => fire(store, due)));
