@@ -31,7 +31,9 @@ export interface NewJob {
   /** An attempt that would start after this instant deletes the job instead. */
   readonly deadline: Date | null;
   readonly title: string | null;
+  /** At most 32, each of 1 to 64 bytes. */
   readonly tags: readonly string[];
+  /** At most 64 keys and 16 KiB, keys and values together; of keys that begin with `kiln.` as much again. */
   readonly meta: Readonly<Record<string, string>>;
   /** Null = none. A job that has one waits in `throttled`, never in `enqueued`. */
   readonly limit: Limit | null;

@@ -92,7 +92,7 @@ export interface StoreCapabilities {
 export interface Writer {
   /**
    * Adds jobs, all or none apart from duplicates of unique jobs; ids of new jobs grow in the order given. Emits `ready` for
-   * the queues concerned.
+   * the queues concerned. Each field is read once, before anything is checked, so that what was checked is what is stored.
    * @throws InvalidError naming the position of each bad job, and jobs that would wait for each other for ever
    * @throws NotFoundError naming the position of a job with a parent that does not exist
    */

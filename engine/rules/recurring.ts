@@ -10,6 +10,7 @@ import type {
   RecurringTemplate,
 } from "../store.ts";
 import { checkNewJobs } from "./check.ts";
+import { copyDate } from "./copy.ts";
 import { RECURRING } from "./limits.ts";
 import { type FiringOccurrence, MISFIRES } from "./misfire.ts";
 import { CLEAN_RULE, INSTANT_RULE, isClean, isInstant, isName, RECURRING_RULE } from "./values.ts";
@@ -52,33 +53,42 @@ export interface Occurrence {
   readonly skipped: number;
 }
 
-/** Whether the cron expression and the time zone mean anything is for the caller to know. @throws InvalidError */
-export function checkPutRecurring(put: PutRecurring): void {
+/**
+ * A copy, to be used instead of what was given. Whether the cron expression and the time zone mean anything is for the
+ * caller to know. @throws InvalidError
+ */
+export function checkPutRecurring(given: PutRecurring): PutRecurring {
+  const { id, group, cron, timeZone, misfire, overlap, template, paused, version } = given;
+  const nextRunAt = copyDate(given.nextRunAt);
+  const put: PutRecurring = { id, group, cron, timeZone, misfire, overlap, template, paused, nextRunAt, version };
   const problems = new Problems();
   const check = (ok: boolean, field: keyof PutRecurring, rule: string): void => {
     if (!ok) problems.add(field, put[field], rule);
   };
-  check(isName(put.id, RECURRING), "id", RECURRING_RULE);
-  check(put.group === null || isName(put.group, RECURRING), "group", RECURRING_RULE);
-  check(isClean(put.cron) && put.cron !== "", "cron", CLEAN_RULE);
-  check(isClean(put.timeZone) && put.timeZone !== "", "timeZone", CLEAN_RULE);
-  check(MISFIRES.includes(put.misfire), "misfire", `must be one of ${MISFIRES.join(", ")}`);
-  check(typeof put.overlap === "boolean", "overlap", "must be true or false");
-  check(typeof put.paused === "boolean", "paused", "must be true or false");
-  check(isInstant(put.nextRunAt), "nextRunAt", INSTANT_RULE);
-  check(Number.isSafeInteger(put.version) && put.version >= 0, "version", "must be a whole number of at least 0");
+  check(isName(id, RECURRING), "id", RECURRING_RULE);
+  check(group === null || isName(group, RECURRING), "group", RECURRING_RULE);
+  check(isClean(cron) && cron !== "", "cron", CLEAN_RULE);
+  check(isClean(timeZone) && timeZone !== "", "timeZone", CLEAN_RULE);
+  check(MISFIRES.includes(misfire), "misfire", `must be one of ${MISFIRES.join(", ")}`);
+  check(typeof overlap === "boolean", "overlap", "must be true or false");
+  check(typeof paused === "boolean", "paused", "must be true or false");
+  check(isInstant(nextRunAt), "nextRunAt", INSTANT_RULE);
+  check(Number.isSafeInteger(version) && version >= 0, "version", "must be a whole number of at least 0");
   problems.end("can't set the recurring job");
-  const job = templateJob(put.template, put.id, null);
-  checkNewJobs([job], "can't set the recurring job", () => "template");
+  const [job] = checkNewJobs([templateJob(template, id, null)], "can't set the recurring job", () => "template");
+  return { ...put, template: templateOf(job as NewJob) };
 }
 
-/** @throws InvalidError naming the position of each bad job */
-export function checkFireRecurring({ nextRunAt, lastRunAt, jobs }: FireRecurring): void {
+/** A copy, to be used instead of what was given. @throws InvalidError naming the position of each bad job */
+export function checkFireRecurring(given: FireRecurring): FireRecurring {
+  const { id, version, jobs } = given;
+  const nextRunAt = copyDate(given.nextRunAt);
+  const lastRunAt = copyDate(given.lastRunAt);
   const problems = new Problems();
   if (!isInstant(nextRunAt)) problems.add("nextRunAt", nextRunAt, INSTANT_RULE);
   if (!isInstant(lastRunAt)) problems.add("lastRunAt", lastRunAt, INSTANT_RULE);
   problems.end("can't fire the recurring job");
-  checkNewJobs(jobs, "can't fire the recurring job");
+  return { id, version, nextRunAt, lastRunAt, jobs: checkNewJobs(jobs, "can't fire the recurring job") };
 }
 
 /** `actual` is the version of the row, 0 = there is none. @throws ConflictError */

@@ -12,6 +12,7 @@
  */
 import { describe, test } from "node:test";
 import { adminCases } from "./admin.ts";
+import { birthsCases } from "./births.ts";
 import { cascadesCases } from "./cascades.ts";
 import { claimCases } from "./claim.ts";
 import { closeCases } from "./close.ts";
@@ -21,6 +22,7 @@ import { dependenciesCases } from "./dependencies.ts";
 import { finishCases } from "./finish.ts";
 import { finishInputCases } from "./finish-input.ts";
 import { insertCases } from "./insert.ts";
+import { insertInputCases } from "./insert-input.ts";
 import { inspectCases } from "./inspect.ts";
 import { limitedTiesCases } from "./limited-ties.ts";
 import { limitsCases } from "./limits.ts";
@@ -40,6 +42,7 @@ export type { Harness, OwnTransaction } from "./support.ts";
 
 const GROUPS: Readonly<Record<string, Group>> = {
   insert: insertCases,
+  "insert input": insertInputCases,
   claim: claimCases,
   promote: promoteCases,
   finish: finishCases,
@@ -59,6 +62,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   notify: notifyCases,
   unique: uniqueCases,
   dependencies: dependenciesCases,
+  births: birthsCases,
   cascades: cascadesCases,
   transaction: transactionCases,
   close: closeCases,

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import type { Client } from "../../engine/client.ts";
+import { NotFoundError } from "../../engine/errors.ts";
 import { defineJob } from "../../engine/job.ts";
 import { Server } from "../../engine/server/server.ts";
 import { JOB_STATES } from "../../engine/store.ts";
@@ -27,10 +28,20 @@ const QUEUES = ["__proto__", "constructor", "number as text", "duration as text"
 const KINDS = ["constructor", "toJSON", "x", "largest text"];
 const FITTING = ["blank", "every plane", "__proto__", "constructor", "toJSON", "SQL and JSON path", "number as text"];
 const TEXTS = [...FITTING, "duration as text", "largest text", "too large text", "1 MiB", "1 MiB + 1"];
+const RECURRING = ["__proto__", "constructor", "toJSON", "number as text", "duration as text", "largest text"];
+/** There is no such recurring job. */
+const unknown = async (call: Promise<unknown>): Promise<void> => {
+  const error = await call.then(
+    () => assert.fail(),
+    (error: unknown) => error,
+  );
+  if (!(error instanceof NotFoundError)) throw error;
+};
 const none = async (call: Promise<unknown>): Promise<void> => assert.ok([0, null].includes((await call) as never));
 const empty = async (call: ReturnType<Client["list"]>): Promise<void> => {
   assert.deepEqual(await call, { jobs: [], next: null });
 };
+const lines = async (call: Promise<unknown>): Promise<void> => assert.deepEqual(await call, []);
 const state = "failed";
 
 /** Calls that, if they take a value, find nothing; and the names of the values that they take. */
@@ -65,6 +76,17 @@ const HARMLESS: Readonly<Record<string, readonly [Call, readonly string[]]>> = {
     ["year 1970", "year 9999", "Date that lies"],
   ],
   within: [async (client, writer) => client.within(writer), []],
+  "console(id)": [(client, id) => lines(client.console(id)), IDS],
+  "console(id, options)": [(client, options) => client.console(1, options), []],
+  "console(id, { after })": [(client, after) => lines(client.console(9, { after })), ["-0", ...IDS]],
+  "console(id, { limit })": [(client, limit) => client.console(9, { limit }), []],
+  limits: [(client, query) => client.limits(query), []],
+  "limits({ after })": [(client, after) => lines(client.limits({ after })), ["empty text", ...TEXTS]],
+  "limits({ limit })": [(client, limit) => lines(client.limits({ limit })), IDS],
+  removeRecurring: [(client, id) => unknown(client.removeRecurring(id)), RECURRING],
+  pauseRecurring: [(client, id) => unknown(client.pauseRecurring(id)), RECURRING],
+  resumeRecurring: [(client, id) => unknown(client.resumeRecurring(id)), RECURRING],
+  triggerRecurring: [(client, id) => unknown(client.triggerRecurring(id)), RECURRING],
   "series({ step })": [(client, step) => client.series({ from: new Date(0), to: new Date(1), step }), []],
 };
 

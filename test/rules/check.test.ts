@@ -25,6 +25,7 @@ const name = (first: string, more: string, maxLength: number): fc.Arbitrary<stri
 const kind = name(letters + letters.toUpperCase(), rest + letters.toUpperCase(), 128);
 const queue = name(rest, rest, 64).filter((text) => text !== "." && text !== "..");
 const text = fc.string({ unit: "grapheme" }).filter((value) => !value.includes("\u0000"));
+const filled = text.filter((value) => value !== "" && !value.startsWith("kiln."));
 const instant = fc.date({ min: new Date(INSTANT.min), max: new Date(INSTANT.max), noInvalidDate: true });
 
 const goodLimit = fc.record({
@@ -52,8 +53,17 @@ const goodJob: fc.Arbitrary<NewJob> = fc.record({
   runAt: fc.option(instant, { nil: null }),
   deadline: fc.option(instant, { nil: null }),
   title: fc.option(text, { nil: null }),
-  tags: fc.array(text),
-  meta: fc.dictionary(text, text),
+  tags: fc.array(
+    text.filter((tag) => tag !== "" && Buffer.byteLength(tag) <= 64),
+    { maxLength: 32 },
+  ),
+  // Some of it kiln's own, which has as much room again.
+  meta: fc
+    .tuple(fc.dictionary(filled, text, { maxKeys: 64 }), fc.dictionary(filled, text, { maxKeys: 64 }))
+    .map(([given, own]) => ({
+      ...given,
+      ...Object.fromEntries(Object.entries(own).map(([k, v]) => [`kiln.${k}`, v])),
+    })),
   recurringId: fc.constantFrom(null, "a", "Nightly_report.eu:1-2", "..."),
   unique: fc.option(uniqueKey, { nil: null }),
   parents: fc.array(fc.record({ id: fc.integer({ min: 1 }), on: fc.subarray([...PARENT_STATES], { minLength: 1 }) })),
@@ -79,6 +89,9 @@ const throwing = {
     throw new Error("not to be read");
   },
 };
+
+const keys = (count: number, start: string): Record<string, string> =>
+  Object.fromEntries(Array.from({ length: count }, (_, n) => [`${start}${n}`, ""]));
 
 /** A value that each field must refuse. */
 const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
@@ -117,8 +130,17 @@ const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
       )
       .map((fields) => ({ key: "k", max: 1, rate: 1, per: 1, burst: 1, ...fields })),
   ),
-  tags: badText.map((value) => ["good", value]),
+  tags: fc.oneof(
+    badText.map((value) => ["good", value]),
+    fc.constantFrom(
+      [""],
+      ["é".repeat(33)],
+      Array.from({ length: 33 }, (_, n) => `${n}`),
+      { length: 0 } as never,
+    ),
+  ),
   meta: fc.oneof(
+    fc.constantFrom({ "": "a" }, { a: "b".repeat(16 * 1024) }, keys(65, ""), keys(65, "kiln."), [] as never),
     badText.map((value) => ({ good: value })),
     badText.filter((key) => typeof key === "string").map((key) => ({ [key]: "good" })),
   ),

@@ -9,8 +9,8 @@ import { addLinks } from "./dependencies.ts";
 import { keyOf, nextInLine } from "./limits.ts";
 import { duplicateOf, holdersOf, replaceHolder, takeKey } from "./unique.ts";
 
-export function insert(data: Data, jobs: readonly NewJob[]): InsertedJob[] {
-  checkNewJobs(jobs);
+export function insert(data: Data, given: readonly NewJob[]): InsertedJob[] {
+  const jobs = checkNewJobs(given);
   const now = data.runtime.now();
   const holders = holdersOf(data, jobs, now);
   const ids = newIds(data, holders);

@@ -29,13 +29,13 @@ const TIE = "UPDATE kiln_jobs SET unique_key = ?2, parents = ?3, pending_parents
 const STATES = `SELECT id, state FROM kiln_jobs WHERE id IN (SELECT value FROM json_each(?1))
   UNION ALL SELECT id, state FROM kiln_archive WHERE id IN (SELECT value FROM json_each(?1))`;
 
-export async function insert(db: Connection, jobs: readonly NewJob[]): Promise<InsertedJob[]> {
-  checkNewJobs(jobs);
+export async function insert(db: Connection, given: readonly NewJob[]): Promise<InsertedJob[]> {
+  const jobs = checkNewJobs(given);
   if (jobs.length === 0) return db.read(() => []);
   return db.write((tx) => insertAll(db, tx, jobs));
 }
 
-/** `jobs` must have been checked. */
+/** `jobs` must be the copies that `checkNewJobs` returned. */
 export function insertAll(db: Connection, tx: Transaction, jobs: readonly NewJob[]): InsertedJob[] {
   const plain = jobs.every(({ unique, parents }) => unique === null && parents.length === 0);
   return plain ? insertPlain(db, tx, jobs) : new Inserting(db, tx, jobs).insertAll();
