@@ -1,4 +1,5 @@
 /** The client: adds jobs, and looks after those that are there. */
+import { type Batch, prepareBatch, writeBatch } from "./batch.ts";
 import type { Duration } from "./duration.ts";
 import { type EnqueueOptions, newJob, newJobs } from "./enqueue.ts";
 import { StoreError } from "./errors.ts";
@@ -6,10 +7,14 @@ import type { JobDefinition, JobSpec, RecurringSpec } from "./job.ts";
 import { invalid, Problems, readInteger, readName } from "./problems.ts";
 import type { RecurringOptions } from "./recurring.ts";
 import * as recurring from "./recurring.ts";
-import { CONSOLE, KIND, LONGEST_DURATION, MINUTE, PAGE, QUEUE } from "./rules/limits.ts";
-import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
+import { CONSOLE, KIND, LONGEST_DURATION, MINUTE, PAGE, QUEUE, RECURRING } from "./rules/limits.ts";
+import { KIND_RULE, QUEUE_RULE, RECURRING_RULE } from "./rules/values.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import {
+  type BatchId,
+  type BatchPage,
+  type BatchQuery,
+  type BatchRecord,
   type ConsoleLine,
   type Counts,
   type InsertedJob,
@@ -111,7 +116,8 @@ export class Client {
    * Adds a job; it runs as soon as a server with a handler for its kind is free. The args are stored as they are given
    * (as JSON, at most 1 MiB), after the definition's schema has accepted them. Returns its id; the holder's when the job is
    * a duplicate of a unique one.
-   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`
+   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`, or no such batch; ClosedError when the
+   * batch that it would join has finished
    */
   async enqueue<Input, Args, Output>(
     definition: JobDefinition<Input, Args, Output>,
@@ -127,7 +133,8 @@ export class Client {
    * Adds jobs made by `JobDefinition.spec`, all or none, with ids that grow in the order given. The event loop is given
    * free while many are checked, so neither the array nor any args may be changed before this resolves. `needs` in the
    * options of a spec names others of the call by their position; a `Flow` keeps count of them.
-   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`
+   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`, or no such batch; ClosedError when the
+   * batch that one would join has finished
    */
   async enqueueMany(specs: readonly JobSpec[]): Promise<InsertedJob[]> {
     const what = "can't enqueue";
@@ -137,11 +144,65 @@ export class Client {
     return this.#insert(await newJobs(what, list, this.#runtime));
   }
 
+  /**
+   * Adds a batch with its jobs and those that go on after it, and the batches nested in it, and seals it: it finishes when
+   * nothing in it is left to do. All is checked before anything is written.
+   * @throws NotFoundError when there is no job or batch that it names; ClosedError when a batch that it would join has
+   * finished
+   */
+  async startBatch(batch: Batch): Promise<BatchId> {
+    return this.#writeBatch("can't start the batch", batch, true);
+  }
+
+  /**
+   * The same without sealing the batch (those nested in it are sealed): it does not finish before `sealBatch`, and takes more
+   * jobs meanwhile by their option `batch`, and more batches by `parent`.
+   */
+  async openBatch(batch: Batch): Promise<BatchId> {
+    return this.#writeBatch("can't open the batch", batch, false);
+  }
+
+  async #writeBatch(what: string, batch: unknown, seal: boolean): Promise<BatchId> {
+    const prepared = await prepareBatch(what, batch, this.#runtime);
+    // MERGE: one transaction, `store.transaction((writer) => …)`, with `writer` in place of the store.
+    const writer = this.#store;
+    const insert = this.#intercepted((jobs) => writer.insert(jobs));
+    return writeBatch(
+      { insert, openBatch: (each) => writer.openBatch(each), sealBatch: (id) => writer.sealBatch(id) },
+      prepared,
+      seal,
+    );
+  }
+
+  /** Says that all is in the batch. Jobs may join it until it has finished. Twice is fine. @throws NotFoundError */
+  async sealBatch(id: BatchId): Promise<void> {
+    checkId("can't seal the batch", id);
+    await this.#store.sealBatch(id);
+  }
+
+  /** Null when there is no such batch, or no longer. */
+  async batch(id: BatchId): Promise<BatchRecord | null> {
+    checkId("can't get the batch", id);
+    return this.#store.batch(id);
+  }
+
+  /** One page of the batches, newest first; of those that are nested in `parent` when it is given. */
+  async batches(query: BatchQuery = {}): Promise<BatchPage> {
+    const check = new Checker("can't list batches", query, ["parent", "limit", "cursor"]);
+    const parent = check.integer("parent", IDS);
+    const limit = check.integer("limit", { min: 1, max: Number.MAX_SAFE_INTEGER, default: PAGE.default });
+    const cursor = check.text("cursor");
+    check.end();
+    return this.#store.batches({
+      limit,
+      ...(parent !== undefined && { parent }),
+      ...(cursor !== undefined && { cursor }),
+    });
+  }
+
   /** Null when there is no such job, or no longer. */
   async get(id: JobId): Promise<JobView | null> {
-    const problems = new Problems();
-    readInteger(problems, "id", id, IDS);
-    problems.end("can't get the job");
+    checkId("can't get the job", id);
     const record = await this.#store.job(id);
     return record && viewJob(record);
   }
@@ -302,13 +363,36 @@ function oneResultEach(who: string, insert: Insert): Insert {
   };
 }
 
+function checkId(what: string, id: unknown): void {
+  const problems = new Problems();
+  readInteger(problems, "id", id, IDS);
+  problems.end(what);
+}
+
 function checkQueue(what: string, queue: unknown): void {
   const problems = new Problems();
   readName(problems, "queue", queue, QUEUE, QUEUE_RULE);
   problems.end(what);
 }
 
-const FILTERS = ["ids", "state", "queue", "kind"] as const satisfies readonly (keyof JobFilter)[];
+type Fields = Pick<JobFilter, "queue" | "kind" | "batch" | "recurringId">;
+const FIELDS = ["queue", "kind", "batch", "recurringId"] as const satisfies readonly (keyof Fields)[];
+
+/** The fields that filters and queries have in common. */
+function readFields<Field extends string>(check: Checker<Field | keyof Fields>): Fields {
+  const queue = check.name("queue", QUEUE, QUEUE_RULE);
+  const kind = check.name("kind", KIND, KIND_RULE);
+  const batch = check.integer("batch", IDS);
+  const recurringId = check.name("recurringId", RECURRING, RECURRING_RULE);
+  return {
+    ...(queue !== undefined && { queue }),
+    ...(kind !== undefined && { kind }),
+    ...(batch !== undefined && { batch }),
+    ...(recurringId !== undefined && { recurringId }),
+  };
+}
+
+const FILTERS = ["ids", "state", ...FIELDS] as const satisfies readonly (keyof JobFilter)[];
 
 function readSelection(what: string, selection: unknown): JobFilter {
   const problems = new Problems();
@@ -328,13 +412,10 @@ function readFilter(what: string, selection: unknown, problems: Problems): JobFi
   }
   const list = check.array("ids");
   const state = check.oneOf("state", JOB_STATES);
-  const queue = check.name("queue", QUEUE, QUEUE_RULE);
-  const kind = check.name("kind", KIND, KIND_RULE);
   return {
     ...(list && { ids: readIds(problems, list) }),
     ...(state && { state }),
-    ...(queue !== undefined && { queue }),
-    ...(kind !== undefined && { kind }),
+    ...readFields(check),
   };
 }
 
@@ -344,14 +425,13 @@ function readIds(problems: Problems, list: readonly unknown[]): JobId[] {
   return [...new Set(ids)];
 }
 
-const QUERY = ["state", "queue", "kind", "tag", "limit", "cursor"] as const satisfies readonly (keyof JobQuery)[];
+const QUERY = ["state", ...FIELDS, "tag", "limit", "cursor"] as const satisfies readonly (keyof JobQuery)[];
 
 function readQuery(query: unknown): JobQuery {
   const check = new Checker("can't list jobs", query, QUERY);
   check.required("state");
   const state = check.oneOf("state", JOB_STATES) ?? "enqueued";
-  const queue = check.name("queue", QUEUE, QUEUE_RULE);
-  const kind = check.name("kind", KIND, KIND_RULE);
+  const fields = readFields(check);
   const tag = check.text("tag");
   const limit = check.integer("limit", { min: 1, max: Number.MAX_SAFE_INTEGER, default: PAGE.default });
   const cursor = check.text("cursor");
@@ -359,8 +439,7 @@ function readQuery(query: unknown): JobQuery {
   return {
     state,
     limit,
-    ...(queue !== undefined && { queue }),
-    ...(kind !== undefined && { kind }),
+    ...fields,
     ...(tag !== undefined && { tag }),
     ...(cursor !== undefined && { cursor }),
   };

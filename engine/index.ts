@@ -21,6 +21,7 @@ export { type Backoff, constant, defaultBackoff, delays, exponential, snooze } f
 
 // -------------------------------------------------------------------------------------------- enqueue and administrate
 
+export { Batch, type BatchOptions } from "./batch.ts";
 export {
   Client,
   type ClientOptions,
@@ -36,7 +37,6 @@ export {
   type SpecOptions,
   type UniqueOptions,
 } from "./client.ts";
-
 export { Flow } from "./flow.ts";
 
 // ----------------------------------------------------------------------------------------------------------------- run
@@ -53,6 +53,7 @@ export type { ServerStats } from "./server/stats.ts";
 export {
   CancelledError,
   ClaimLostError,
+  ClosedError,
   ConflictError,
   DeadlineError,
   FencedError,
@@ -77,6 +78,10 @@ export type { Occurrence } from "./rules/recurring.ts";
 export {
   ARCHIVED_STATES,
   type ArchivedState,
+  type BatchId,
+  type BatchPage,
+  type BatchQuery,
+  type BatchRecord,
   type Beat,
   type BeatReply,
   type ClaimedJob,
@@ -107,6 +112,7 @@ export {
   type Limit,
   type LimitQuery,
   type LimitRecord,
+  type NewBatch,
   type NewJob,
   type Orphan,
   OUTCOME_STATES,

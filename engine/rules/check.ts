@@ -1,15 +1,18 @@
 /** What every store refuses before it writes anything. The client has checked the same with a user's words. */
 import { Problems, pathStep } from "../problems.ts";
 import {
+  type BatchQuery,
   JOB_STATES,
   type JobFilter,
   type JobQuery,
   type JsonText,
   type Limit,
   type LimitQuery,
+  type NewBatch,
   type NewJob,
   type SeriesQuery,
 } from "../store.ts";
+import { BATCH_RULE, checkBatches, isBatch } from "./batches.ts";
 import { checkParents, refuseCycle } from "./dependencies.ts";
 import { checkLimit } from "./limit.ts";
 import {
@@ -77,6 +80,7 @@ export function checkNewJobs(jobs: readonly NewJob[], what = "can't insert", pla
       CLEAN_RULE,
     );
     check(isRecurringId(job.recurringId), "recurringId", job.recurringId, RECURRING_RULE);
+    checkBatches(job, check);
     readable("parents", job.parents, () => checkParents(job.parents, index, jobs.length, check));
     if (job.unique !== null) readable("unique", job.unique, () => checkUnique(job.unique ?? {}, check));
     if (job.limit !== null) {
@@ -85,6 +89,15 @@ export function checkNewJobs(jobs: readonly NewJob[], what = "can't insert", pla
   });
   if (problems.count === 0) refuseCycle(jobs, problems);
   problems.end(what);
+}
+
+/** @throws InvalidError */
+export function checkNewBatch({ description, meta, parent }: NewBatch): void {
+  const problems = new Problems();
+  if (description !== null && !isClean(description)) problems.add("description", description, CLEAN_RULE);
+  if (!areClean(() => isRecord(meta) && Object.entries(meta).flat())) problems.add("meta", meta, CLEAN_RULE);
+  if (parent !== null && !isBatch(parent)) problems.add("parent", parent, BATCH_RULE);
+  problems.end("can't open the batch");
 }
 
 const isRecurringId = (id: unknown): boolean => id === null || isName(id, RECURRING);
@@ -150,6 +163,9 @@ export function checkQuery(query: JobQuery): number {
   checkState(problems, query.state);
   return checkPage(problems, query);
 }
+
+/** The page size to use. @throws InvalidError */
+export const checkBatchQuery = (query: BatchQuery): number => checkPage(new Problems(), query);
 
 /** The page size to use. @throws InvalidError */
 export const checkLimitQuery = (query: LimitQuery): number => checkPage(new Problems(), query);

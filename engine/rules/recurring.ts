@@ -16,7 +16,8 @@ import { CLEAN_RULE, INSTANT_RULE, isClean, isInstant, isName, RECURRING_RULE } 
 
 /** What jobs that are to be like `job` have in common with it. */
 export function templateOf(job: NewJob): RecurringTemplate {
-  const { delay: _delay, runAt: _runAt, deadline: _deadline, recurringId: _id, ...template } = job;
+  const { delay: _delay, runAt: _runAt, deadline: _deadline, recurringId: _id, ...rest } = job;
+  const { batch: _batch, afterBatch: _afterBatch, ...template } = rest;
   return template;
 }
 
@@ -25,7 +26,7 @@ const ADDED = { unique: null, parents: [], limit: null };
 
 /** One job of a template. */
 export function templateJob(template: RecurringTemplate, recurringId: string, runAt: Date | null): NewJob {
-  return { ...ADDED, ...template, delay: 0, runAt, deadline: null, recurringId };
+  return { ...ADDED, ...template, delay: 0, runAt, deadline: null, recurringId, batch: null, afterBatch: null };
 }
 
 const OCCURRENCE = "kiln.occurrence";
@@ -67,6 +68,10 @@ export function checkPutRecurring(put: PutRecurring): void {
   check(typeof put.paused === "boolean", "paused", "must be true or false");
   check(isInstant(put.nextRunAt), "nextRunAt", INSTANT_RULE);
   check(Number.isSafeInteger(put.version) && put.version >= 0, "version", "must be a whole number of at least 0");
+  for (const field of ["batch", "afterBatch"] as const) {
+    const value = (put.template as Partial<NewJob>)[field] ?? null;
+    if (value !== null) problems.add(`template.${field}`, value, "must not be given: a run can't belong to a batch");
+  }
   problems.end("can't set the recurring job");
   const job = templateJob(put.template, put.id, null);
   checkNewJobs([job], "can't set the recurring job", () => "template");

@@ -76,6 +76,8 @@ test("get shows a job with its JSON decoded, and null for one that is not there"
       meta: { a: "b" },
       recurringId: null,
       limitKey: null,
+      batch: null,
+      afterBatch: null,
       params: { step: { row: 5 } },
     },
     ...{ output: { sent: true }, server: "s", cancelRequested: false, history: [], progress: null },

@@ -15,6 +15,10 @@ export const closeCases: Group = {
     const calls: { [Verb in Exclude<keyof Store, "close" | "capabilities" | "subscribe">]: () => Promise<unknown> } = {
       now: () => store.now(),
       insert: () => store.insert([newJob()]),
+      openBatch: () => store.openBatch({ description: null, meta: {}, parent: null }),
+      sealBatch: () => store.sealBatch(1),
+      batch: () => store.batch(1),
+      batches: () => store.batches({}),
       claim: () => store.claim({ server: "s1", sequence: 1, queues: ["default"], kinds: [], limit: 1 }),
       finish: () => store.finish("s1", [outcome(job, "succeeded")]),
       setParams: () => store.setParams(job, {}),

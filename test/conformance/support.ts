@@ -69,6 +69,8 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     unique: null,
     parents: [],
     limit: null,
+    batch: null,
+    afterBatch: null,
     ...fields,
   };
 }

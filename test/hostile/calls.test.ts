@@ -199,6 +199,7 @@ for (const [store, open] of Object.entries(STORES)) {
 const NEW = {
   ...{ queue: "default", args: '{"n":2}', priority: 0, maxAttempts: 1, timeout: null, delay: 0, runAt: null },
   ...{ deadline: null, title: null, tags: [], meta: {}, recurringId: null, unique: null, parents: [], limit: null },
+  ...{ batch: null, afterBatch: null },
 } as const;
 
 test("events, run and runJob take no other options than they should", async () => {

@@ -305,6 +305,8 @@ const NEW: NewJob = {
     unique: null,
     parents: [],
     limit: null,
+    batch: null,
+    afterBatch: null,
   },
 };
 

@@ -2,6 +2,10 @@
 import { StoreError } from "../../errors.ts";
 import { type Runtime, systemRuntime } from "../../runtime.ts";
 import type {
+  BatchId,
+  BatchPage,
+  BatchQuery,
+  BatchRecord,
   Beat,
   BeatReply,
   ClaimQuery,
@@ -25,6 +29,7 @@ import type {
   LeadReply,
   LimitQuery,
   LimitRecord,
+  NewBatch,
   NewJob,
   Orphan,
   Outcome,
@@ -41,6 +46,7 @@ import type {
   StoreListener,
 } from "../../store.ts";
 import * as admin from "./admin.ts";
+import * as batching from "./batches.ts";
 import { claim } from "./claim.ts";
 import * as jobConsole from "./console.ts";
 import * as coordinate from "./coordinate.ts";
@@ -85,6 +91,14 @@ export class MemoryStore implements Store {
 
   async insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
     return insert(this.#open, jobs);
+  }
+
+  async openBatch(batch: NewBatch): Promise<BatchId> {
+    return batching.openBatch(this.#open, batch);
+  }
+
+  async sealBatch(id: BatchId): Promise<void> {
+    batching.sealBatch(this.#open, id);
   }
 
   async claim(query: ClaimQuery): Promise<ClaimReply> {
@@ -193,6 +207,14 @@ export class MemoryStore implements Store {
 
   async counts(): Promise<Counts> {
     return inspect.counts(this.#open);
+  }
+
+  async batch(id: BatchId): Promise<BatchRecord | null> {
+    return batching.batch(this.#open, id);
+  }
+
+  async batches(query: BatchQuery): Promise<BatchPage> {
+    return batching.batches(this.#open, query);
   }
 
   async limits(query: LimitQuery): Promise<LimitRecord[]> {

@@ -1,6 +1,10 @@
 /** `kiln/sqlite`: jobs in one SQLite file, shared by any number of processes on the machine. No service, no package. */
 import { type Runtime, systemRuntime } from "../../runtime.ts";
 import type {
+  BatchId,
+  BatchPage,
+  BatchQuery,
+  BatchRecord,
   Beat,
   BeatReply,
   ClaimQuery,
@@ -24,6 +28,7 @@ import type {
   LeadReply,
   LimitQuery,
   LimitRecord,
+  NewBatch,
   NewJob,
   Orphan,
   Outcome,
@@ -41,6 +46,7 @@ import type {
 } from "../../store.ts";
 import { Checker } from "../../validate.ts";
 import * as admin from "./admin.ts";
+import * as batching from "./batches.ts";
 import { claim } from "./claim.ts";
 import { Connection, checkFile, type Durability, IN_MEMORY } from "./connection.ts";
 import * as jobConsole from "./console.ts";
@@ -115,6 +121,14 @@ export class SqliteStore implements Store {
 
   insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
     return insert(this.#db, jobs);
+  }
+
+  openBatch(batch: NewBatch): Promise<BatchId> {
+    return batching.openBatch(this.#db, batch);
+  }
+
+  sealBatch(id: BatchId): Promise<void> {
+    return batching.sealBatch(this.#db, id);
   }
 
   claim(query: ClaimQuery): Promise<ClaimReply> {
@@ -223,6 +237,14 @@ export class SqliteStore implements Store {
 
   counts(): Promise<Counts> {
     return inspect.counts(this.#db);
+  }
+
+  batch(id: BatchId): Promise<BatchRecord | null> {
+    return batching.batch(this.#db, id);
+  }
+
+  batches(query: BatchQuery): Promise<BatchPage> {
+    return batching.batches(this.#db, query);
   }
 
   limits(query: LimitQuery): Promise<LimitRecord[]> {
