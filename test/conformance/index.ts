@@ -11,12 +11,14 @@
  */
 import { describe, test } from "node:test";
 import { adminCases } from "./admin.ts";
+import { batchesCases } from "./batches.ts";
 import { cascadesCases } from "./cascades.ts";
 import { claimCases } from "./claim.ts";
 import { closeCases } from "./close.ts";
 import { consoleCases } from "./console.ts";
 import { coordinateCases } from "./coordinate.ts";
 import { dependenciesCases } from "./dependencies.ts";
+import { filtersCases } from "./filters.ts";
 import { finishCases } from "./finish.ts";
 import { finishInputCases } from "./finish-input.ts";
 import { insertCases } from "./insert.ts";
@@ -24,6 +26,7 @@ import { inspectCases } from "./inspect.ts";
 import { limitedTiesCases } from "./limited-ties.ts";
 import { limitsCases } from "./limits.ts";
 import { maintainCases } from "./maintain.ts";
+import { nestedBatchesCases } from "./nested-batches.ts";
 import { notifyCases } from "./notify.ts";
 import { orphansCases } from "./orphans.ts";
 import { paramsCases } from "./params.ts";
@@ -49,6 +52,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   recurring: recurringCases,
   maintain: maintainCases,
   admin: adminCases,
+  filters: filtersCases,
   inspect: inspectCases,
   statistics: statisticsCases,
   limits: limitsCases,
@@ -58,6 +62,8 @@ const GROUPS: Readonly<Record<string, Group>> = {
   unique: uniqueCases,
   dependencies: dependenciesCases,
   cascades: cascadesCases,
+  batches: batchesCases,
+  "nested batches": nestedBatchesCases,
   close: closeCases,
 };
 
