@@ -145,12 +145,8 @@ async function prepareJobs(
   runtime: Runtime,
 ): Promise<NewJob[]> {
   const before = problems.count;
-  const jobs = await prepareAll({ what, path: `${path}.${list}`, problems }, specs, runtime);
-  for (const [index, job] of jobs.entries()) {
-    for (const field of list === "jobs" ? (["batch"] as const) : (["batch", "afterBatch"] as const)) {
-      if (job[field] !== null) problems.add(`${path}.${list}[${index}].${field}`, job[field], "must not be given here");
-    }
-  }
+  const decided = list === "jobs" ? (["batch"] as const) : (["batch", "afterBatch"] as const);
+  const jobs = await prepareAll({ what, path: `${path}.${list}`, problems, decided }, specs, runtime);
   if (problems.count === before) refuseCycle(jobs, problems, `${path}.${list}`);
   return jobs;
 }

@@ -119,7 +119,7 @@ export async function newJobs(what: string, specs: readonly unknown[], runtime: 
 
 /** The jobs of an array that stands at `path`, to be used only if no problem was added. */
 export async function prepareAll(
-  { what, path: list, problems }: Place,
+  { path: list, ...place }: Place,
   specs: readonly unknown[],
   runtime: Runtime,
 ): Promise<NewJob[]> {
@@ -130,7 +130,7 @@ export async function prepareAll(
     const path = `${list}[${index}]`;
     if (JobSpec.is(spec)) {
       const prepared = prepare(
-        { what, path, problems, call: { index, count: specs.length } },
+        { ...place, path, call: { index, count: specs.length } },
         spec.definition,
         spec.args,
         spec.options,
@@ -138,7 +138,7 @@ export async function prepareAll(
       jobs.push(prepared.job);
       pending.push(prepared.pending);
       characters += prepared.job.args.length;
-    } else problems.add(path, spec, "must be made by the spec method of a job definition");
+    } else place.problems.add(path, spec, "must be made by the spec method of a job definition");
     if (index % SLICE.jobs < SLICE.jobs - 1 && characters < SLICE.characters) continue;
     await Promise.all(pending);
     await runtime.turn();
@@ -157,6 +157,8 @@ export interface Place {
   readonly problems: Problems;
   /** Where the job stands among several. */
   readonly call?: { readonly index: number; readonly count: number };
+  /** Options that are not for the job to say, because a `Batch` says them. */
+  readonly decided?: readonly ("batch" | "afterBatch")[];
 }
 
 /** The job, to be used only if no problem was added; `pending` is an asynchronous schema at work, which may add some. */
@@ -188,7 +190,7 @@ export function prepare(
           ...readOptions(check, kind, general),
           ...readKey(check, job),
           parents: readParents(check, place.call),
-          ...readBatches(check),
+          ...readBatches(check, place.decided),
         };
   return { job: complete, pending: pending ?? undefined };
 }

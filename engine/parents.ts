@@ -29,8 +29,12 @@ function readIds(check: OptionsChecker, field: "after" | "afterFinished"): JobId
   return ids.map((id, place) => readInteger(check.problems, `${check.field(field)}[${place}]`, id, IDS) ?? 0);
 }
 
-/** The batch that the job joins and the one that it waits for. */
-export function readBatches(check: OptionsChecker): Pick<NewJob, "batch" | "afterBatch"> {
+/** The batch that the job joins and the one that it waits for; those that are `decided` must not be given. */
+export function readBatches(
+  check: OptionsChecker,
+  decided: readonly ("batch" | "afterBatch")[] = [],
+): Pick<NewJob, "batch" | "afterBatch"> {
+  for (const field of decided) if (check.has(field)) check.refuse(field, "must not be given to a job of a Batch");
   const batch = check.integer("batch", { ...IDS, default: null });
   const afterBatch = check.integer("afterBatch", { ...IDS, default: null });
   if (batch !== null && batch === afterBatch) check.refuse("afterBatch", "must not be the batch that the job joins");

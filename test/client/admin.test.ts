@@ -183,7 +183,7 @@ test("a bad query is refused, with every unknown field named", async () => {
   assert.deepEqual(
     await rules({ state: "done", queue: "", kind: 5, tag: "", limit: 0, cursor: 7, sort: "id", tags: [] }),
     [
-      "sort is unknown (known are state, queue, kind, tag, limit, cursor)",
+      "sort is unknown (known are state, queue, kind, batch, recurringId, tag, limit, cursor)",
       "tags is unknown (did you mean tag?)",
       `state must be one of ${STATES}`,
       `queue ${QUEUE_RULE}`,

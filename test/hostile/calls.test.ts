@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
+import { Batch } from "../../engine/batch.ts";
 import type { Client } from "../../engine/client.ts";
 import { defineJob } from "../../engine/job.ts";
 import { Server } from "../../engine/server/server.ts";
@@ -25,11 +26,22 @@ type Call = (client: Client, value: never) => Promise<unknown>;
 const IDS = ["2^31 - 1", "2^31", "2^53 - 1"];
 const QUEUES = ["__proto__", "constructor", "number as text", "duration as text", "largest text"];
 const KINDS = ["constructor", "toJSON", "x", "largest text"];
+/** Of recurring jobs. */
+const NAMES = [...QUEUES, "constructor", "toJSON"].filter((name, place, all) => all.indexOf(name) === place);
 const FITTING = ["blank", "every plane", "__proto__", "constructor", "toJSON", "SQL and JSON path", "number as text"];
 const TEXTS = [...FITTING, "duration as text", "largest text", "too large text", "1 MiB", "1 MiB + 1"];
 const none = async (call: Promise<unknown>): Promise<void> => assert.ok([0, null].includes((await call) as never));
 const empty = async (call: ReturnType<Client["list"]>): Promise<void> => {
   assert.deepEqual(await call, { jobs: [], next: null });
+};
+/** Refused because there is no such batch: that counts as nothing found. */
+const unknownBatch = async (call: Promise<unknown>): Promise<void> => {
+  await call.then(
+    () => assert.fail("there is none"),
+    (error: { code?: string }) => {
+      if (error.code !== "not_found") throw error;
+    },
+  );
 };
 const state = "failed";
 
@@ -49,6 +61,24 @@ const HARMLESS: Readonly<Record<string, readonly [Call, readonly string[]]>> = {
   "requeue({ state })": [(client, value) => none(client.requeue({ state: value })), []],
   "requeue({ queue })": [(client, queue) => none(client.requeue({ state, queue })), QUEUES],
   "requeue({ kind })": [(client, kind) => none(client.requeue({ state, kind })), KINDS],
+  "delete({ batch })": [(client, batch) => none(client.delete({ state, batch })), IDS],
+  "requeue({ recurringId })": [(client, recurringId) => none(client.requeue({ state, recurringId })), NAMES],
+  batch: [(client, id) => none(client.batch(id)), IDS],
+  sealBatch: [(client, id) => unknownBatch(client.sealBatch(id)), IDS],
+  startBatch: [(client, batch) => client.startBatch(batch), []],
+  openBatch: [(client, batch) => client.openBatch(batch), []],
+  batches: [(client, query) => client.batches(query), []],
+  "batches({ parent })": [(client, parent) => client.batches({ parent }), IDS],
+  "batches({ limit })": [(client, limit) => client.batches({ limit }), IDS],
+  "batches({ cursor })": [(client, cursor) => client.batches({ cursor }), []],
+  "a batch's parent": [(client, parent) => unknownBatch(client.startBatch(new Batch({ parent }))), IDS],
+  "enqueue({ batch })": [(client, batch) => unknownBatch(client.enqueue(task, { n: 1 }, { batch })), IDS],
+  "enqueue({ afterBatch })": [
+    (client, afterBatch) => unknownBatch(client.enqueue(task, { n: 1 }, { afterBatch })),
+    IDS,
+  ],
+  "list({ batch })": [(client, batch) => empty(client.list({ state, batch })), IDS],
+  "list({ recurringId })": [(client, recurringId) => empty(client.list({ state, recurringId })), NAMES],
   list: [(client, query) => client.list(query), []],
   "list({ state })": [(client, value) => client.list({ state: value }), []],
   "list({ queue })": [(client, queue) => empty(client.list({ state, queue })), QUEUES],

@@ -41,7 +41,8 @@ export function assertRefusal(error: unknown): asserts error is InvalidError {
 
 /** All jobs, as lists show them, and all that else can be seen of a store. */
 export async function everything({ client }: TestServer): Promise<unknown> {
-  return { jobs: await allJobs(client), counts: await client.counts(), queues: await client.queues() };
+  const { batches } = await client.batches({ limit: 500 });
+  return { jobs: await allJobs(client), counts: await client.counts(), queues: await client.queues(), batches };
 }
 
 export async function allJobs(client: TestServer["client"]): Promise<JobView[]> {
