@@ -19,7 +19,7 @@ export type JsonText = string;
  * A job with a limit is `throttled` wherever another would be `enqueued`: it waits until a claim takes it from its key's
  * budget, and moves straight to `processing`.
  *
- *     insert ─→ awaiting ──parents──→ scheduled, enqueued; deleted when a parent ended as it must not
+ *     insert ─→ awaiting ──parents, batch──→ scheduled, enqueued; deleted when a parent ended as it must not
  *     requeue: failed, scheduled, succeeded, deleted ─→ enqueued
  *     delete:  awaiting, enqueued, throttled, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless
  *              it succeeds

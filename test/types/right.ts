@@ -1,6 +1,7 @@
 /** Programs that must compile. `tsc -p .` checks them; the wrong ones are in `wrong/`. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { z } from "zod";
+import { Batch } from "../../engine/batch.ts";
 import type { Client, EnqueueInterceptor, JobView, RecurringView } from "../../engine/client.ts";
 import { Flow } from "../../engine/flow.ts";
 import {
@@ -14,7 +15,7 @@ import {
 import type { Decoded } from "../../engine/json.ts";
 import type { Logger } from "../../engine/logger.ts";
 import { type Backoff, constant, delays, exponential, snooze } from "../../engine/retry.ts";
-import type { ConsoleLine, InsertedJob, JobId } from "../../engine/store.ts";
+import type { BatchId, BatchRecord, ConsoleLine, InsertedJob, JobId } from "../../engine/store.ts";
 import { assertEnqueued, assertNotEnqueued, runJob, TestServer } from "../../engine/testing/index.ts";
 
 /** Compiles only if both types are the same. */
@@ -124,6 +125,24 @@ export async function enqueue(): Promise<void> {
   await client.enqueueMany(flow.specs);
   const inserted = await client.enqueueMany(specs);
   same<typeof inserted, InsertedJob[]>(true);
+}
+
+export async function batches(): Promise<void> {
+  const batch = new Batch({ description: "orders", meta: { a: "b" }, parent: 5 });
+  const first = batch.add(order.spec({ id: 7, at: "x" }));
+  same<typeof first, number>(true);
+  batch.add(cleanup.spec({}, { needs: [first], afterBatch: 4 }));
+  batch.nest(new Batch());
+  batch.continueWith(cleanup.spec({}));
+  const id = await client.startBatch(batch);
+  same<typeof id, BatchId>(true);
+  await client.enqueue(cleanup, {}, { batch: await client.openBatch(batch), afterBatch: id });
+  await client.sealBatch(id);
+  const record = await client.batch(id);
+  same<typeof record, BatchRecord | null>(true);
+  const page = await client.batches({ parent: id, limit: 5 });
+  same<(typeof page)["batches"][number], BatchRecord>(true);
+  await client.requeue({ state: "failed", batch: id, recurringId: "a" });
 }
 
 export async function look(): Promise<void> {

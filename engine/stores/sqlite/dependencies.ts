@@ -86,9 +86,9 @@ export interface Settlement {
 }
 
 /**
- * Writes what the call does to batches, which may finish some, and deals with the children of jobs and batches that have ended, and with theirs, to any depth: first with those that earlier calls have
- * left, so that all ends take effect in their order. Those that go on are added to `waiting`. What is beyond the limit is
- * left for the calls that follow.
+ * Writes what the call does to batches, which may finish some, and deals with the children of jobs and batches that have
+ * ended, and with theirs, to any depth: first with those that earlier calls have left, so that all ends take effect in their
+ * order. Those that go on are added to `waiting`. What is beyond the limit is left for the calls that follow.
  */
 export function settleChildren(
   db: Connection,

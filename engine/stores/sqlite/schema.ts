@@ -235,7 +235,7 @@ const LIMITS = `
   CREATE INDEX kiln_limits_unused ON kiln_limits (used_at) WHERE open_at IS NULL;
 `;
 
-/** The order of pages, by state, as one number that goes up or down with it. */
+/** The order of pages, by state, as one number that goes up or down with it. Part of a migration, so never changed. */
 export const RANK = `CASE state WHEN 'scheduled' THEN run_at WHEN 'enqueued' THEN -priority WHEN 'throttled' THEN -priority
   WHEN 'failed' THEN finalized_at ELSE 0 END`;
 
