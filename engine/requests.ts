@@ -50,7 +50,10 @@ export interface NewJob {
   readonly parents: readonly Parent[];
   /** The batch that it joins; null = none. A duplicate does not join. */
   readonly batch: BatchId | null;
-  /** A batch, not the one that it joins, that has to finish before it goes on, besides its parents. Null = none. */
+  /**
+   * A batch that has to finish before it goes on, besides its parents: not the one that it joins, nor one that holds that.
+   * Null = none.
+   */
   readonly afterBatch: BatchId | null;
 }
 

@@ -1,5 +1,6 @@
 /** What batches ask of the jobs and batches that join them. */
 import { ClosedError, NotFoundError } from "../errors.ts";
+import { invalid } from "../problems.ts";
 import type { BatchId, NewJob } from "../store.ts";
 import type { Holder } from "./unique.ts";
 
@@ -20,9 +21,15 @@ export function checkBatches(
 
 export interface BatchState {
   readonly finished: boolean;
+  /** The batch that it is nested in. */
+  readonly parent: BatchId | null;
 }
 
 type BatchOf = (id: BatchId) => BatchState | undefined;
+
+/** True when `checkJoins` asks for the batches that those named are nested in, too. */
+export const asksForParents = (jobs: readonly NewJob[]): boolean =>
+  jobs.some(({ batch, afterBatch }) => batch !== null && afterBatch !== null);
 
 /** Batches that new jobs name; duplicates join none and wait for none. */
 export function namedBatches(jobs: readonly NewJob[], holders: readonly (Holder | null)[] | null): BatchId[] {
@@ -35,16 +42,28 @@ export function namedBatches(jobs: readonly NewJob[], holders: readonly (Holder 
   return [...ids];
 }
 
-/** @throws NotFoundError, ClosedError naming the position of the first job that can't join its batch */
+/**
+ * @throws NotFoundError, ClosedError naming the position of the first job that can't join its batch; InvalidError when it waits
+ * for a batch that its own is nested in, so that neither would ever end
+ */
 export function checkJoins(
   jobs: readonly NewJob[],
   holders: readonly (Holder | null)[] | null,
   batchOf: BatchOf,
 ): void {
-  jobs.forEach(({ batch }, position) => {
+  jobs.forEach(({ batch, afterBatch }, position) => {
     if (batch === null || (holders !== null && holders[position] !== null)) return;
     assertOpen(batchOf, batch, `can't insert: jobs[${position}].batch`);
+    if (afterBatch === null || !isWithin(batchOf, batch, afterBatch)) return;
+    const rule = `must not be a batch that batch ${batch} is nested in`;
+    throw invalid("can't insert", `jobs[${position}].afterBatch`, afterBatch, rule);
   });
+}
+
+function isWithin(batchOf: BatchOf, batch: BatchId, outer: BatchId): boolean {
+  let at: BatchId | null = batch;
+  while (at !== null && at !== outer) at = batchOf(at)?.parent ?? null;
+  return at === outer;
 }
 
 /** @throws NotFoundError, ClosedError naming `parent` */

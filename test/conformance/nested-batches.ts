@@ -3,7 +3,21 @@ import assert from "node:assert/strict";
 import type { BatchId, ClaimedJob } from "../../engine/store.ts";
 import { batchOf, countsOf, insertMember, insertWaiter, isFinished, openBatch, refusedAs } from "./batches-support.ts";
 import { KEEP, sweepAll } from "./dependencies-support.ts";
-import { at, claim, claimIds, end, finish, type Group, HOUR, idsOf, register, running, stateOf } from "./support.ts";
+import {
+  at,
+  claim,
+  claimIds,
+  end,
+  finish,
+  type Group,
+  HOUR,
+  idsOf,
+  newJob,
+  refused,
+  register,
+  running,
+  stateOf,
+} from "./support.ts";
 
 export const nestedBatchesCases: Group = {
   async Nested({ store }) {
@@ -48,6 +62,25 @@ export const nestedBatchesCases: Group = {
     for (const id of ids) await store.sealBatch(id);
     assert.equal(await stateOf(store, waiter), "enqueued");
     for (const id of [at(ids, 0), at(ids, depth / 2)]) assert.equal(await isFinished(store, id), true);
+  },
+
+  async NestedWaiter({ store }) {
+    const outer = await openBatch(store);
+    const middle = await openBatch(store, { parent: outer });
+    const inner = await openBatch(store, { parent: middle });
+    const other = await openBatch(store, { parent: outer });
+    for (const [batch, afterBatch] of [
+      [middle, outer],
+      [inner, middle],
+      [inner, outer],
+    ] as const) {
+      const jobs = [newJob(), newJob({ batch, afterBatch })];
+      await refused(store.insert(jobs), "jobs[1].afterBatch");
+    }
+    for (const id of [outer, middle, inner]) assert.equal((await batchOf(store, id)).total, 0);
+    await insertMember(store, inner, { afterBatch: other });
+    await insertMember(store, outer, { afterBatch: inner });
+    assert.deepEqual((await batchOf(store, inner)).counts, countsOf({ awaiting: 1 }));
   },
 
   async NestedOpen({ store }) {

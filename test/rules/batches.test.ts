@@ -6,7 +6,10 @@ import { asParent, births, splitParents } from "../../engine/rules/dependencies.
 import type { Holder } from "../../engine/rules/unique.ts";
 import { newJob } from "../conformance/support.ts";
 
-const STATES: Readonly<Record<number, BatchState>> = { 1: { finished: false }, 2: { finished: true } };
+const STATES: Readonly<Record<number, BatchState>> = {
+  ...{ 1: { finished: false, parent: null }, 2: { finished: true, parent: null } },
+  ...{ 4: { finished: false, parent: 1 }, 5: { finished: false, parent: 4 } },
+};
 const batchOf = (id: number): BatchState | undefined => STATES[id];
 const batch = fc.constantFrom(null, 1, 2, 3);
 const holder = fc.constantFrom<Holder | null>(null, { id: 5, first: true });
@@ -29,6 +32,28 @@ test("only an open batch is joined; a duplicate joins none, and need not be able
     }),
   );
   assert.deepEqual(namedBatches([newJob({ batch: 1, afterBatch: 2 }), newJob()], null), [1, 2]);
+});
+
+test("nobody waits for a batch that holds the one that it joins", () => {
+  const check = (batch: number, afterBatch: number): void => checkJoins([newJob({ batch, afterBatch })], null, batchOf);
+  for (const [batch, afterBatch] of [
+    [1, 4],
+    [1, 5],
+    [4, 5],
+    [5, 2],
+  ] as const) {
+    check(batch, afterBatch);
+  }
+  for (const [batch, afterBatch] of [
+    [4, 1],
+    [5, 4],
+    [5, 1],
+  ] as const) {
+    assert.throws(() => check(batch, afterBatch), {
+      code: "invalid",
+      message: `can't insert: jobs[0].afterBatch must not be a batch that batch ${batch} is nested in, got ${afterBatch}`,
+    });
+  }
 });
 
 test("a batch is nested in an open one only", () => {

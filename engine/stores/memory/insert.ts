@@ -1,4 +1,4 @@
-import { checkJoins } from "../../rules/batches.ts";
+import { type BatchState, checkJoins } from "../../rules/batches.ts";
 import { checkNewJobs } from "../../rules/check.ts";
 import { type Birth, births, splitParents } from "../../rules/dependencies.ts";
 import { historyEntry } from "../../rules/history.ts";
@@ -16,7 +16,7 @@ export function insert(data: Data, jobs: readonly NewJob[]): InsertedJob[] {
   const now = data.runtime.now();
   const holders = holdersOf(data, jobs, now);
   const ids = newIds(data, holders);
-  const batches = (id: BatchId): ReturnType<typeof batchOf> => batchOf(data, id);
+  const batches = (id: BatchId): BatchState | undefined => batchOf(data, id);
   const born = births({ jobs, holders, ids, stateOf: (id) => data.jobs.get(id)?.state, batchOf: batches });
   checkJoins(jobs, holders, batches);
   data.lastId += holders.filter((holder) => holder === null).length;

@@ -1,4 +1,5 @@
 /** What jobs do to their batches. How many members are in which state is counted in `data.ts`, with the other indexes. */
+import type { BatchState } from "../../rules/batches.ts";
 import { asParent, type ParentEnd } from "../../rules/dependencies.ts";
 import { ARCHIVED_STATES, type BatchId, JOB_STATES, type JobState } from "../../store.ts";
 import type { Data, Row } from "./data.ts";
@@ -29,9 +30,9 @@ export function join({ batches }: Data, batch: BatchId | null): void {
 }
 
 /** For `rules/batches.ts`. */
-export function batchOf({ batches }: Data, id: BatchId): { readonly finished: boolean } | undefined {
+export function batchOf({ batches }: Data, id: BatchId): BatchState | undefined {
   const row = batches.get(id);
-  return row && { finished: row.finishedAt !== null };
+  return row && { finished: row.finishedAt !== null, parent: row.parent?.id ?? null };
 }
 
 /** The batches of members that have ended, or were removed, each once. */

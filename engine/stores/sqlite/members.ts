@@ -4,18 +4,24 @@
  * row once, whatever their number, and looks once whether it is done; finishing costs 2 for each batch that it is nested in.
  * Calls about jobs outside batches cost nothing.
  */
-import { type BatchState, namedBatches } from "../../rules/batches.ts";
+import { asksForParents, type BatchState, namedBatches } from "../../rules/batches.ts";
 import { asParent } from "../../rules/dependencies.ts";
 import type { BatchId, NewJob } from "../../store.ts";
 import type { Connection, Transaction } from "./connection.ts";
 import type { Ended } from "./dependencies.ts";
 import type { Holders } from "./unique.ts";
 
-const STATES = "SELECT id, finished_at IS NOT NULL FROM kiln_batches WHERE id IN (SELECT value FROM json_each(?))";
+const STATES = `SELECT id, finished_at IS NOT NULL, parent_id FROM kiln_batches
+  WHERE id IN (SELECT value FROM json_each(?))`;
+/** With those that they are nested in. */
+const STATES_UPWARD = `WITH RECURSIVE upward (id) AS (
+    SELECT value FROM json_each(?)
+    UNION SELECT b.parent_id FROM upward AS u CROSS JOIN kiln_batches AS b ON b.id = u.id WHERE b.parent_id IS NOT NULL)
+  SELECT b.id, b.finished_at IS NOT NULL, b.parent_id FROM upward AS u CROSS JOIN kiln_batches AS b ON b.id = u.id`;
 
-export function readStates(db: Connection, ids: readonly BatchId[]): Map<BatchId, BatchState> {
-  const rows = db.all<[BatchId, number]>(STATES, JSON.stringify(ids));
-  return new Map(rows.map(([id, finished]) => [id, { finished: finished === 1 }]));
+export function readStates(db: Connection, ids: readonly BatchId[], upward = false): Map<BatchId, BatchState> {
+  const rows = db.all<[BatchId, number, BatchId | null]>(upward ? STATES_UPWARD : STATES, JSON.stringify(ids));
+  return new Map(rows.map(([id, finished, parent]) => [id, { finished: finished === 1, parent }]));
 }
 
 /** Tells of the batches that new jobs join or wait for. 1 statement when there are any. */
@@ -26,7 +32,7 @@ export function batchStates(
 ): (id: BatchId) => BatchState | undefined {
   const ids = namedBatches(jobs, holders);
   if (ids.length === 0) return () => undefined;
-  const states = readStates(db, ids);
+  const states = readStates(db, ids, asksForParents(jobs));
   return (id) => states.get(id);
 }
 
