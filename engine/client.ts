@@ -1,14 +1,18 @@
 /** The client: adds jobs, and looks after those that are there. */
 import type { Duration } from "./duration.ts";
-import { type EnqueueInterceptor, Enqueuer, intercepted } from "./enqueuer.ts";
+import { type EnqueueInterceptor, Enqueuer, intercepted, interceptedWriter } from "./enqueuer.ts";
 import type { JobDefinition, RecurringSpec } from "./job.ts";
-import { invalid, Problems, readInteger, readName } from "./problems.ts";
+import { checkId, IDS, invalid, Problems, readInteger, readName } from "./problems.ts";
 import type { RecurringOptions } from "./recurring.ts";
 import * as recurring from "./recurring.ts";
-import { CONSOLE, KIND, LONGEST_DURATION, MINUTE, PAGE, QUEUE } from "./rules/limits.ts";
-import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
+import { CONSOLE, KIND, LONGEST_DURATION, MINUTE, PAGE, QUEUE, RECURRING } from "./rules/limits.ts";
+import { KIND_RULE, QUEUE_RULE, RECURRING_RULE } from "./rules/values.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import {
+  type BatchId,
+  type BatchPage,
+  type BatchQuery,
+  type BatchRecord,
   type ConsoleLine,
   type Counts,
   JOB_STATES,
@@ -74,7 +78,8 @@ export class Client extends Enqueuer {
   constructor(store: Store, options: ClientOptions = {}) {
     const { interceptors, runtime } = checkOptions(store, options);
     super(
-      intercepted(interceptors, (jobs) => store.insert(jobs)),
+      interceptedWriter(interceptors, store),
+      (work) => store.transaction((writer) => work(interceptedWriter(interceptors, writer))),
       runtime,
     );
     this.#store = store;
@@ -91,23 +96,41 @@ export class Client extends Enqueuer {
    *       await client.within(tx).enqueue(chargeCard, { orderId: 7 });
    *     });
    *
+   * Unlike the client's own, its `startBatch` and `openBatch` leave what they had written when they throw half way, because
+   * of a job or a batch that is not there; so let the transaction be rolled back then.
    * @throws InvalidError
    */
   within(writer: Writer): Enqueuer {
     if (!hasMethods(writer, WRITER)) {
       throw invalid("can't enqueue", "writer", writer, `must be an object with ${WRITER.join(", ")}`);
     }
-    return new Enqueuer(
-      intercepted(this.#interceptors, (jobs) => writer.insert(jobs)),
-      this.#runtime,
-    );
+    const intercepting = interceptedWriter(this.#interceptors, writer);
+    return new Enqueuer(intercepting, (work) => work(intercepting), this.#runtime);
+  }
+
+  /** Null when there is no such batch, or no longer. */
+  async batch(id: BatchId): Promise<BatchRecord | null> {
+    checkId("can't get the batch", id);
+    return this.#store.batch(id);
+  }
+
+  /** One page of the batches, newest first; of those that are nested in `parent` when it is given. */
+  async batches(query: BatchQuery = {}): Promise<BatchPage> {
+    const check = new Checker("can't list batches", query, ["parent", "limit", "cursor"]);
+    const parent = check.integer("parent", IDS);
+    const limit = check.integer("limit", { min: 1, max: Number.MAX_SAFE_INTEGER, default: PAGE.default });
+    const cursor = check.text("cursor");
+    check.end();
+    return this.#store.batches({
+      limit,
+      ...(parent !== undefined && { parent }),
+      ...(cursor !== undefined && { cursor }),
+    });
   }
 
   /** Null when there is no such job, or no longer. */
   async get(id: JobId): Promise<JobView | null> {
-    const problems = new Problems();
-    readInteger(problems, "id", id, IDS);
-    problems.end("can't get the job");
+    checkId("can't get the job", id);
     const record = await this.#store.job(id);
     return record && viewJob(record);
   }
@@ -258,8 +281,6 @@ export class Client extends Enqueuer {
   }
 }
 
-const IDS = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
-
 function checkOptions(store: Store, options: ClientOptions): Required<ClientOptions> {
   const check = new Checker("can't make a client", options, ["interceptors", "runtime"]);
   if (!hasMethods(store, ["insert", "job", "jobs"])) check.problems.add("store", store, "must be a store");
@@ -279,7 +300,24 @@ function checkQueue(what: string, queue: unknown): void {
   problems.end(what);
 }
 
-const FILTERS = ["ids", "state", "queue", "kind"] as const satisfies readonly (keyof JobFilter)[];
+type Fields = Pick<JobFilter, "queue" | "kind" | "batch" | "recurringId">;
+const FIELDS = ["queue", "kind", "batch", "recurringId"] as const satisfies readonly (keyof Fields)[];
+
+/** The fields that filters and queries have in common. */
+function readFields<Field extends string>(check: Checker<Field | keyof Fields>): Fields {
+  const queue = check.name("queue", QUEUE, QUEUE_RULE);
+  const kind = check.name("kind", KIND, KIND_RULE);
+  const batch = check.integer("batch", IDS);
+  const recurringId = check.name("recurringId", RECURRING, RECURRING_RULE);
+  return {
+    ...(queue !== undefined && { queue }),
+    ...(kind !== undefined && { kind }),
+    ...(batch !== undefined && { batch }),
+    ...(recurringId !== undefined && { recurringId }),
+  };
+}
+
+const FILTERS = ["ids", "state", ...FIELDS] as const satisfies readonly (keyof JobFilter)[];
 
 function readSelection(what: string, selection: unknown): JobFilter {
   const problems = new Problems();
@@ -299,13 +337,10 @@ function readFilter(what: string, selection: unknown, problems: Problems): JobFi
   }
   const list = check.array("ids");
   const state = check.oneOf("state", JOB_STATES);
-  const queue = check.name("queue", QUEUE, QUEUE_RULE);
-  const kind = check.name("kind", KIND, KIND_RULE);
   return {
     ...(list && { ids: readIds(problems, list) }),
     ...(state && { state }),
-    ...(queue !== undefined && { queue }),
-    ...(kind !== undefined && { kind }),
+    ...readFields(check),
   };
 }
 
@@ -315,14 +350,13 @@ function readIds(problems: Problems, list: readonly unknown[]): JobId[] {
   return [...new Set(ids)];
 }
 
-const QUERY = ["state", "queue", "kind", "tag", "limit", "cursor"] as const satisfies readonly (keyof JobQuery)[];
+const QUERY = ["state", ...FIELDS, "tag", "limit", "cursor"] as const satisfies readonly (keyof JobQuery)[];
 
 function readQuery(query: unknown): JobQuery {
   const check = new Checker("can't list jobs", query, QUERY);
   check.required("state");
   const state = check.oneOf("state", JOB_STATES) ?? "enqueued";
-  const queue = check.name("queue", QUEUE, QUEUE_RULE);
-  const kind = check.name("kind", KIND, KIND_RULE);
+  const fields = readFields(check);
   const tag = check.text("tag");
   const limit = check.integer("limit", { min: 1, max: Number.MAX_SAFE_INTEGER, default: PAGE.default });
   const cursor = check.text("cursor");
@@ -330,8 +364,7 @@ function readQuery(query: unknown): JobQuery {
   return {
     state,
     limit,
-    ...(queue !== undefined && { queue }),
-    ...(kind !== undefined && { kind }),
+    ...fields,
     ...(tag !== undefined && { tag }),
     ...(cursor !== undefined && { cursor }),
   };

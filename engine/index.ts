@@ -22,6 +22,7 @@ export { type Backoff, constant, defaultBackoff, delays, exponential, snooze } f
 
 // -------------------------------------------------------------------------------------------- enqueue and administrate
 
+export { Batch, type BatchOptions } from "./batch.ts";
 export {
   Client,
   type ClientOptions,
@@ -38,7 +39,6 @@ export {
   type SpecOptions,
   type UniqueOptions,
 } from "./client.ts";
-
 export { Flow } from "./flow.ts";
 
 // ----------------------------------------------------------------------------------------------------------------- run
@@ -55,6 +55,7 @@ export type { ServerStats } from "./server/stats.ts";
 export {
   CancelledError,
   ClaimLostError,
+  ClosedError,
   ConflictError,
   DeadlineError,
   FencedError,
@@ -79,6 +80,10 @@ export type { Occurrence } from "./rules/recurring.ts";
 export {
   ARCHIVED_STATES,
   type ArchivedState,
+  type BatchId,
+  type BatchPage,
+  type BatchQuery,
+  type BatchRecord,
   type Beat,
   type BeatReply,
   type ClaimedJob,
@@ -109,6 +114,7 @@ export {
   type Limit,
   type LimitQuery,
   type LimitRecord,
+  type NewBatch,
   type NewJob,
   type Orphan,
   OUTCOME_STATES,

@@ -14,7 +14,7 @@ import type { Occurrence } from "./rules/recurring.ts";
 import { shown } from "./rules/text.ts";
 import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
 import { isSchema } from "./schema.ts";
-import type { JobId, Limit, Writer } from "./store.ts";
+import type { BatchId, JobId, Limit, Writer } from "./store.ts";
 import { Checker } from "./validate.ts";
 
 export const DEFAULT_QUEUE = "default";
@@ -91,6 +91,8 @@ export interface Job<Args = unknown> {
   readonly occurrence: Occurrence | null;
   /** Jobs that it has waited for. */
   readonly parents: readonly JobId[];
+  /** The batch that it is a member of, or null. */
+  readonly batch: BatchId | null;
 
   /** What those parents returned that have succeeded and returned something, by their id. */
   parentOutputs(): Promise<Map<JobId, unknown>>;

@@ -1,5 +1,7 @@
 /** What a store is asked for, and what it answers. All durations are in milliseconds. `store.ts` has the promises. */
 import type {
+  BatchId,
+  BatchRecord,
   ClaimedJob,
   JobId,
   JobRecord,
@@ -48,6 +50,13 @@ export interface NewJob {
    * requeued, so it is waited for unless `failed` is asked for. A parent that retention removes counts as deleted.
    */
   readonly parents: readonly Parent[];
+  /** The batch that it joins; null = none. A duplicate does not join. */
+  readonly batch: BatchId | null;
+  /**
+   * A batch that has to finish before it goes on, besides its parents: not the one that it joins, nor one that holds that.
+   * Null = none.
+   */
+  readonly afterBatch: BatchId | null;
 }
 
 export type Parent = {
@@ -89,6 +98,31 @@ export interface InsertedJob {
   readonly duplicate: boolean;
   /** A duplicate that the holder has taken its payload from. */
   readonly replaced: boolean;
+}
+
+// ---------------------------------------------------------------------------------------------------- batches
+
+export interface NewBatch {
+  readonly description: string | null;
+  readonly meta: Readonly<Record<string, string>>;
+  /** The batch that it is nested in; null = none. */
+  readonly parent: BatchId | null;
+}
+
+export interface BatchQuery {
+  /** Only batches that are nested in this one, not deeper. Default: all. */
+  readonly parent?: BatchId;
+  /** 1 to 500, default 20; larger counts as 500. */
+  readonly limit?: number;
+  /** `next` of the page before. */
+  readonly cursor?: string;
+}
+
+export interface BatchPage {
+  /** Newest first. */
+  readonly batches: readonly BatchRecord[];
+  /** Null = no more. */
+  readonly next: string | null;
 }
 
 // ----------------------------------------------------------------------------------------------------- claim
@@ -265,6 +299,8 @@ export interface JobFilter {
   readonly state?: JobState;
   readonly queue?: string;
   readonly kind?: string;
+  readonly batch?: BatchId;
+  readonly recurringId?: string;
 }
 
 // --------------------------------------------------------------------------------------------------- inspect
@@ -278,6 +314,8 @@ export interface JobQuery {
   readonly state: JobState;
   readonly queue?: string;
   readonly kind?: string;
+  readonly batch?: BatchId;
+  readonly recurringId?: string;
   readonly tag?: string;
   /** 1 to 500, default 20; larger counts as 500. */
   readonly limit?: number;

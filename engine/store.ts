@@ -7,13 +7,16 @@
  * - **Time is the store's.** Only durations cross this interface, in milliseconds, apart from a user's own `runAt` and
  *   `deadline`. Instants that come back are the store's, with millisecond resolution.
  * - **Every write for a running job is fenced** by (id, claim) and applies only while that claim holds the job.
- * - **Errors** are those of `errors.ts`: `InvalidError`, `NotFoundError`, `ConflictError`, `ClaimLostError`, `StoreError`.
+ * - **Errors** are those of `errors.ts`: `InvalidError`, `NotFoundError`, `ClosedError`, `ConflictError`, `ClaimLostError`,
+ *   `StoreError`.
  *   A driver's own errors never leave the store.
  * - JSON crosses as text (`JsonText`), so that values come back exactly as they were encoded.
  *
  * `test/conformance` (exported as `kiln/conformance`) proves these promises for any store.
  */
 import type {
+  BatchId,
+  BatchRecord,
   ConsoleLine,
   Counts,
   JobId,
@@ -28,6 +31,8 @@ import type {
   ServerRecord,
 } from "./records.ts";
 import type {
+  BatchPage,
+  BatchQuery,
   Beat,
   BeatReply,
   ClaimQuery,
@@ -44,6 +49,7 @@ import type {
   LeadQuery,
   LeadReply,
   LimitQuery,
+  NewBatch,
   NewJob,
   Orphan,
   Outcome,
@@ -94,9 +100,22 @@ export interface Writer {
    * Adds jobs, all or none apart from duplicates of unique jobs; ids of new jobs grow in the order given. Emits `ready` for
    * the queues concerned. Each field is read once, before anything is checked, so that what was checked is what is stored.
    * @throws InvalidError naming the position of each bad job, and jobs that would wait for each other for ever
-   * @throws NotFoundError naming the position of a job with a parent that does not exist
+   * @throws NotFoundError naming the position of a job with a parent or a batch that does not exist
+   * @throws ClosedError naming the position of a job that would join a batch that has finished
    */
   insert(jobs: readonly NewJob[]): Promise<InsertedJob[]>;
+
+  /**
+   * Makes a batch, which jobs can join until it has finished.
+   * @throws InvalidError; NotFoundError when there is no such parent; ClosedError when the parent has finished
+   */
+  openBatch(batch: NewBatch): Promise<BatchId>;
+  /**
+   * Says that all is in the batch, so that it finishes once nothing in it is left to do, which may be at once. A batch that
+   * finishes, by whatever call, may finish the one that it is nested in, and so on, and releases the jobs that wait for it,
+   * in the same step. Emits `ready` for their queues. Twice is fine. @throws NotFoundError
+   */
+  sealBatch(id: BatchId): Promise<void>;
 
   /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON or a key too long. */
   setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void>;
@@ -181,7 +200,8 @@ export interface Store extends Writer {
   sweep(limit: number): Promise<number>;
   /**
    * Removes what retention has outlived, unique keys whose window is over, and keys of limits that nobody has used for an
-   * hour. Returns rows removed; at `limit` or more there may be more.
+   * hour. A batch is kept for as long after it finished as a succeeded job, and longer while there still are members of it,
+   * jobs that waited for it or batches nested in it. Returns rows removed; at `limit` or more there may be more.
    */
   prune(query: PruneQuery): Promise<number>;
 
@@ -227,6 +247,9 @@ export interface Store extends Writer {
   /** @throws InvalidError for a bad state, limit or cursor. */
   jobs(query: JobQuery): Promise<JobPage>;
   counts(): Promise<Counts>;
+  batch(id: BatchId): Promise<BatchRecord | null>;
+  /** @throws InvalidError for a bad limit or cursor. */
+  batches(query: BatchQuery): Promise<BatchPage>;
   /** Keys of limits by their order as text (by UTF-16 or UTF-8, as the store has it). @throws InvalidError for a bad limit */
   limits(query: LimitQuery): Promise<LimitRecord[]>;
   /** Buckets from the one that holds `from` up to, and without, the minute of `to`, ascending. @throws InvalidError */

@@ -254,7 +254,7 @@ export function hasMethods(value: unknown, methods: readonly string[]): boolean 
 }
 
 /** What a store has, and what it gives to the work of a transaction. */
-export const WRITER = ["insert", "setParams"] as const satisfies readonly (keyof Writer)[];
+export const WRITER = ["insert", "openBatch", "sealBatch", "setParams"] as const satisfies readonly (keyof Writer)[];
 
 export function isAbortSignal(value: unknown): value is AbortSignal {
   try {

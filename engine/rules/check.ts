@@ -1,15 +1,18 @@
 /** What every store refuses before it writes anything. The client has checked the same with a user's words. */
 import { Problems, pathStep } from "../problems.ts";
 import {
+  type BatchQuery,
   JOB_STATES,
   type JobFilter,
   type JobQuery,
   type JsonText,
   type LimitQuery,
+  type NewBatch,
   type NewJob,
   type SeriesQuery,
 } from "../store.ts";
-import { copyNewJob } from "./copy.ts";
+import { BATCH_RULE, checkBatches, isBatch } from "./batches.ts";
+import { copyNewBatch, copyNewJob } from "./copy.ts";
 import { checkParents, refuseCycle } from "./dependencies.ts";
 import { checkLimit } from "./limit.ts";
 import {
@@ -85,6 +88,19 @@ function checkFields(job: NewJob, check: (ok: boolean, field: string, value: unk
   check(areTags(job.tags), "tags", job.tags, TAGS_RULE);
   check(isMeta(job.meta), "meta", job.meta, META_RULE);
   check(isRecurringId(job.recurringId), "recurringId", job.recurringId, RECURRING_RULE);
+  checkBatches(job, check);
+}
+
+/** A copy, to be used instead of what was given. @throws InvalidError */
+export function checkNewBatch(given: NewBatch): NewBatch {
+  const problems = new Problems();
+  const batch = copyNewBatch(given, (field) => problems.add(field, given, READABLE));
+  const { description, meta, parent } = batch;
+  if (description !== null && !isClean(description)) problems.add("description", description, CLEAN_RULE);
+  if (!isMeta(meta)) problems.add("meta", meta, META_RULE);
+  if (parent !== null && !isBatch(parent)) problems.add("parent", parent, BATCH_RULE);
+  problems.end("can't open the batch");
+  return batch;
 }
 
 const isRecurringId = (id: unknown): boolean => id === null || isName(id, RECURRING);
@@ -154,6 +170,9 @@ export function checkQuery(query: JobQuery): number {
   checkState(problems, query.state);
   return checkPage(problems, query);
 }
+
+/** The page size to use. @throws InvalidError */
+export const checkBatchQuery = (query: BatchQuery): number => checkPage(new Problems(), query);
 
 /** The page size to use. @throws InvalidError */
 export const checkLimitQuery = (query: LimitQuery): number => checkPage(new Problems(), query);

@@ -3,29 +3,43 @@
  * proxy, and say something else each time, or be changed while the store waits for its turn. Each field is read once.
  */
 import { isDate } from "node:util/types";
-import type { Limit, NewJob, Parent, UniqueKey } from "../store.ts";
+import type { Limit, NewBatch, NewJob, Parent, UniqueKey } from "../store.ts";
 import { TAGS } from "./limits.ts";
 
 /** Stands for what can't be read. Nothing is wrong with it, so that no other field is complained of. */
 const BLANK: NewJob = {
   ...{ kind: "k", queue: "q", args: "null", priority: 0, maxAttempts: 1, timeout: null, delay: 0, runAt: null },
   ...{ deadline: null, title: null, tags: [], meta: {}, recurringId: null, unique: null, parents: [], limit: null },
+  ...{ batch: null, afterBatch: null },
 };
 
 /** What is not of the right type is left as it is, for the check to refuse. `unreadable` is told of fields that throw. */
-export function copyNewJob(job: NewJob, unreadable: (field: keyof NewJob) => void): NewJob {
+export const copyNewJob = (job: NewJob, unreadable: (field: keyof NewJob) => void): NewJob =>
+  copyWith(copyJob, BLANK, job, unreadable);
+
+function copyWith<T extends object>(
+  copy: (given: T) => T,
+  blank: T,
+  given: T,
+  unreadable: (field: keyof T) => void,
+): T {
   try {
-    return copy(job);
+    return copy(given);
   } catch {
-    return copyReadable(job, unreadable);
+    return copyReadable(copy, blank, given, unreadable);
   }
 }
 
-function copyReadable(job: NewJob, unreadable: (field: keyof NewJob) => void): NewJob {
-  const readable: NewJob = { ...BLANK };
-  for (const field of Object.keys(BLANK) as (keyof NewJob)[]) {
+function copyReadable<T extends object>(
+  copy: (given: T) => T,
+  blank: T,
+  given: T,
+  unreadable: (field: keyof T) => void,
+): T {
+  const readable: T = { ...blank };
+  for (const field of Object.keys(blank) as (keyof T)[]) {
     try {
-      const alone: NewJob = { ...BLANK, [field]: job[field] };
+      const alone: T = { ...blank, [field]: given[field] };
       Object.assign(readable, { [field]: copy(alone)[field] });
     } catch {
       unreadable(field);
@@ -35,7 +49,7 @@ function copyReadable(job: NewJob, unreadable: (field: keyof NewJob) => void): N
 }
 
 // Written out, because a loop over the fields takes several times as long, and this is done for every job.
-function copy(job: NewJob): NewJob {
+function copyJob(job: NewJob): NewJob {
   return {
     kind: job.kind,
     queue: job.queue,
@@ -53,8 +67,22 @@ function copy(job: NewJob): NewJob {
     unique: copyUnique(job.unique),
     parents: copyParents(job.parents),
     limit: copyLimit(job.limit),
+    batch: job.batch,
+    afterBatch: job.afterBatch,
   };
 }
+
+const BLANK_BATCH: NewBatch = { description: null, meta: {}, parent: null };
+
+/** As `copyNewJob`. */
+export const copyNewBatch = (batch: NewBatch, unreadable: (field: keyof NewBatch) => void): NewBatch =>
+  copyWith(copyBatch, BLANK_BATCH, batch, unreadable);
+
+const copyBatch = ({ description, meta, parent }: NewBatch): NewBatch => ({
+  description,
+  meta: copyTexts(meta),
+  parent,
+});
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 

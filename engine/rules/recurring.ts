@@ -17,7 +17,8 @@ import { CLEAN_RULE, INSTANT_RULE, isClean, isInstant, isName, RECURRING_RULE } 
 
 /** What jobs that are to be like `job` have in common with it. */
 export function templateOf(job: NewJob): RecurringTemplate {
-  const { delay: _delay, runAt: _runAt, deadline: _deadline, recurringId: _id, ...template } = job;
+  const { delay: _delay, runAt: _runAt, deadline: _deadline, recurringId: _id, ...rest } = job;
+  const { batch: _batch, afterBatch: _afterBatch, ...template } = rest;
   return template;
 }
 
@@ -26,7 +27,7 @@ const ADDED = { unique: null, parents: [], limit: null };
 
 /** One job of a template. */
 export function templateJob(template: RecurringTemplate, recurringId: string, runAt: Date | null): NewJob {
-  return { ...ADDED, ...template, delay: 0, runAt, deadline: null, recurringId };
+  return { ...ADDED, ...template, delay: 0, runAt, deadline: null, recurringId, batch: null, afterBatch: null };
 }
 
 const OCCURRENCE = "kiln.occurrence";
@@ -58,7 +59,8 @@ export interface Occurrence {
  * caller to know. @throws InvalidError
  */
 export function checkPutRecurring(given: PutRecurring): PutRecurring {
-  const { id, group, cron, timeZone, misfire, overlap, template, paused, version } = given;
+  const { id, group, cron, timeZone, misfire, overlap, paused, version } = given;
+  const template: RecurringTemplate & Partial<NewJob> = { ...given.template };
   const nextRunAt = copyDate(given.nextRunAt);
   const put: PutRecurring = { id, group, cron, timeZone, misfire, overlap, template, paused, nextRunAt, version };
   const problems = new Problems();
@@ -74,6 +76,10 @@ export function checkPutRecurring(given: PutRecurring): PutRecurring {
   check(typeof paused === "boolean", "paused", "must be true or false");
   check(isInstant(nextRunAt), "nextRunAt", INSTANT_RULE);
   check(Number.isSafeInteger(version) && version >= 0, "version", "must be a whole number of at least 0");
+  for (const field of ["batch", "afterBatch"] as const) {
+    const value = template[field] ?? null;
+    if (value !== null) problems.add(`template.${field}`, value, "must not be given: a run can't belong to a batch");
+  }
   problems.end("can't set the recurring job");
   const [job] = checkNewJobs([templateJob(template, id, null)], "can't set the recurring job", () => "template");
   return { ...put, template: templateOf(job as NewJob) };

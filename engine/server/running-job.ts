@@ -49,6 +49,7 @@ export function runningJob(claimed: ClaimedJob, args: unknown, deps: RunningJobD
     ...{ id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta },
     ...{ args, parents },
     recurringId: claimed.recurringId,
+    batch: claimed.batch,
     occurrence: occurrenceOf(claimed),
     parentOutputs: () => readOutputs(parents, deps),
     param<Value>(key: string) {

@@ -14,7 +14,7 @@ const LATER = [undefined, null, -1, Number.NaN, "\u0000", "30s", Symbol("later")
 const OPTIONS: EnqueueOptions = {
   ...{ queue: "mail", priority: 3, maxAttempts: 4, timeout: "5s", title: "title", tags: ["a", "b"], meta: { a: "1" } },
   ...{ deadline: new Date(1_000), limit: { key: "k", rate: 2, per: "3s", burst: 4, max: 5 }, after: [1, 2] },
-  ...{ unique: { key: "u", for: "1h", replace: true }, delay: "10m" },
+  ...{ unique: { key: "u", for: "1h", replace: true }, delay: "10m", batch: 3, afterBatch: 4 },
 };
 
 /** What an interceptor gets of each call. */
@@ -44,7 +44,8 @@ test("every option is read once", async () => {
 
 test("every option of a recurring job is read once", async () => {
   const { client } = await world();
-  const { after: _after, unique: _unique, delay: _delay, deadline: _deadline, ...template } = OPTIONS;
+  const { after: _after, unique: _unique, delay: _delay, deadline: _deadline, ...rest } = OPTIONS;
+  const { batch: _batch, afterBatch: _afterBatch, ...template } = rest;
   const options = { ...template, cron: "@daily", timeZone: "Europe/London", misfire: "skip", overlap: false } as const;
   await client.setRecurring("plain", task, args, options);
   for (const later of LATER) await client.setRecurring("fickle", task, args, fickle(options, later));

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { z } from "zod";
+import { Batch } from "../../engine/batch.ts";
 import type { Client } from "../../engine/client.ts";
 import { Flow } from "../../engine/flow.ts";
 import { defineJob } from "../../engine/job.ts";
-import type { NewJob } from "../../engine/store.ts";
+import type { NewJob, Writer } from "../../engine/store.ts";
 import { asyncSchema, hostileProxy, problemsOf, revokedProxy, rulesOf, throwingGetter, world } from "./support.ts";
 
 const charge = defineJob("charge", { args: z.object({ order: z.number() }), queue: "payments" });
@@ -71,6 +72,44 @@ test("interceptors run around inserts within a transaction too", async () => {
   assert.deepEqual([seen, (await record(id)).tags], [["charge"], ["traced"]]);
 });
 
+test("within a transaction batches are started, opened and sealed, or never were", async () => {
+  const seen: unknown[] = [];
+  const { store, client } = await world([
+    (jobs, next) => {
+      seen.push(jobs.map(({ kind, batch, afterBatch }) => [kind, batch, afterBatch]));
+      return next(jobs);
+    },
+  ]);
+  const write = async (tx: Writer): Promise<number[]> => {
+    const within = client.within(tx);
+    const [started, opened] = [new Batch(), new Batch()];
+    started.add(charge.spec({ order: 1 }));
+    started.continueWith(receipt.spec({ order: 1 }));
+    opened.add(charge.spec({ order: 2 }));
+    const ids = [await within.startBatch(started), await within.openBatch(opened)];
+    assert.deepEqual(await rulesOf(() => within.startBatch({} as never)), ["batch must be a Batch"]);
+    assert.equal((await rulesOf(() => within.sealBatch(0))).length, 1);
+    await within.sealBatch(await within.openBatch(new Batch({ parent: ids[1] ?? 0 })));
+    return ids;
+  };
+  const stop = new Error("stop");
+  const failing = store.transaction(async (tx) => {
+    await write(tx);
+    throw stop;
+  });
+  await assert.rejects(failing, (error) => error === stop);
+  assert.deepEqual([(await client.batches()).batches, await enqueued(client)], [[], 0]);
+  seen.length = 0;
+  const [started = 0, opened = 0] = await store.transaction(write);
+  assert.deepEqual(seen, [[["charge", started, null]], [["receipt", null, started]], [["charge", opened, null]]]);
+  const shown = (await client.batches()).batches.map(({ id, sealed, total, parent }) => [id, sealed, total, parent]);
+  assert.deepEqual(shown, [
+    [opened + 1, true, 0, opened],
+    [opened, false, 1, null],
+    [started, true, 1, null],
+  ]);
+});
+
 test("a job that is checked for longer than its transaction lasts is refused, not lost in silence", async () => {
   const { store, client } = await world();
   const checked = Promise.withResolvers<undefined>();
@@ -90,7 +129,7 @@ test("what is no writer is refused by name", async () => {
   const values = [undefined, null, 7, "tx", {}, { insert() {} }, () => {}];
   for (const value of [...values, hostileProxy(), revokedProxy(), throwingGetter("insert")]) {
     assert.deepEqual(await rulesOf(() => client.within(value as never)), [
-      "writer must be an object with insert, setParams",
+      "writer must be an object with insert, openBatch, sealBatch, setParams",
     ]);
   }
 });

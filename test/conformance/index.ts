@@ -12,6 +12,7 @@
  */
 import { describe, test } from "node:test";
 import { adminCases } from "./admin.ts";
+import { batchesCases } from "./batches.ts";
 import { birthsCases } from "./births.ts";
 import { cascadesCases } from "./cascades.ts";
 import { claimCases } from "./claim.ts";
@@ -19,6 +20,7 @@ import { closeCases } from "./close.ts";
 import { consoleCases } from "./console.ts";
 import { coordinateCases } from "./coordinate.ts";
 import { dependenciesCases } from "./dependencies.ts";
+import { filtersCases } from "./filters.ts";
 import { finishCases } from "./finish.ts";
 import { finishInputCases } from "./finish-input.ts";
 import { insertCases } from "./insert.ts";
@@ -27,6 +29,7 @@ import { inspectCases } from "./inspect.ts";
 import { limitedTiesCases } from "./limited-ties.ts";
 import { limitsCases } from "./limits.ts";
 import { maintainCases } from "./maintain.ts";
+import { nestedBatchesCases } from "./nested-batches.ts";
 import { notifyCases } from "./notify.ts";
 import { orphansCases } from "./orphans.ts";
 import { paramsCases } from "./params.ts";
@@ -54,6 +57,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   recurring: recurringCases,
   maintain: maintainCases,
   admin: adminCases,
+  filters: filtersCases,
   inspect: inspectCases,
   statistics: statisticsCases,
   limits: limitsCases,
@@ -64,6 +68,8 @@ const GROUPS: Readonly<Record<string, Group>> = {
   dependencies: dependenciesCases,
   births: birthsCases,
   cascades: cascadesCases,
+  batches: batchesCases,
+  "nested batches": nestedBatchesCases,
   transaction: transactionCases,
   close: closeCases,
 };

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { META, TAGS } from "../../engine/rules/limits.ts";
 import type { NewJob } from "../../engine/store.ts";
+import { openBatch } from "./batches-support.ts";
 import { fickle, storedExactlyOrRefused } from "./hostile.ts";
 import { type Group, HOUR, insertOne, newJob, record, refused, register, snapshot, stateOf } from "./support.ts";
 
@@ -44,10 +45,11 @@ export const insertInputCases: Group = {
   async Fickle({ store }) {
     await register(store);
     const parent = await insertOne(store, { queue: "other" });
+    const [batch, afterBatch] = [await openBatch(store), await openBatch(store)];
     const job = newJob({
       ...{ kind: "fickle", args: '{"a":1}', priority: 3, timeout: 1_000, tags: ["a", "b"], meta: { a: "1" } },
       ...{ title: "title", recurringId: "r", limit: { key: "k", max: 1, rate: 2, per: 3, burst: 4 } },
-      parents: [{ id: parent, on: ["succeeded", "failed"] }],
+      ...{ parents: [{ id: parent, on: ["succeeded", "failed"] }], batch, afterBatch },
     });
     const expected = pick(await record(store, await insertOne(store, job)), { ...job, parents: [], limitKey: "" });
     const unique = { key: "0".repeat(32), window: null, onConflict: "keep" } as const;

@@ -30,7 +30,8 @@ import {
   subscribe,
 } from "./support.ts";
 
-const { delay: _delay, runAt: _runAt, deadline: _deadline, recurringId: _recurringId, ...TEMPLATE } = newJob();
+const { delay: _delay, runAt: _runAt, deadline: _deadline, recurringId: _recurringId, ...rest } = newJob();
+const { batch: _batch, afterBatch: _afterBatch, ...TEMPLATE } = rest;
 
 /** A recurring job `a` that is new and never due. */
 export function recurringOf(fields: Partial<PutRecurring> = {}): PutRecurring {

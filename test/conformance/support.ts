@@ -77,6 +77,8 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     unique: null,
     parents: [],
     limit: null,
+    batch: null,
+    afterBatch: null,
     ...fields,
   };
 }
@@ -220,7 +222,8 @@ export async function snapshot(store: Store): Promise<unknown> {
   const jobs: Partial<Record<JobState, JobRecord[]>> = {};
   for (const state of ALL_STATES) jobs[state] = await allPages(store, { state, limit: 500 });
   const queues = (await store.queues()).map(({ latency, ...queue }) => ({ ...queue, waiting: latency !== null }));
-  return { jobs, counts: await store.counts(), servers: await store.servers(), queues };
+  const { batches } = await store.batches({ limit: 500 });
+  return { jobs, counts: await store.counts(), servers: await store.servers(), queues, batches };
 }
 
 export const idsOf = (jobs: readonly { readonly id: JobId }[]): JobId[] => jobs.map(({ id }) => id);

@@ -26,7 +26,7 @@ import {
 } from "./support.ts";
 
 /** Runs `work` in a transaction, which it commits, or rolls back when `work` throws. */
-type Run<H extends Harness> = <T>(harness: H, work: (writer: Writer) => Promise<T>) => Promise<T>;
+export type Run<H extends Harness> = <T>(harness: H, work: (writer: Writer) => Promise<T>) => Promise<T>;
 
 const SUCCEEDED = ["succeeded"] as const;
 export const uniqueKey = (fields: Partial<UniqueKey> = {}): UniqueKey => {
@@ -39,8 +39,12 @@ export const insertWithin = async (writer: Writer, fields: Parameters<typeof new
 
 export class Stop extends Error {}
 
-export function cases<H extends Harness>(run: Run<H>): Group<H> {
-  const rolledBack = async (harness: H, work: (writer: Writer) => Promise<void>): Promise<void> => {
+export type RolledBack<H extends Harness> = (harness: H, work: (writer: Writer) => Promise<void>) => Promise<void>;
+
+/** Runs `work` in a transaction that is rolled back after it. */
+export const rollingBack =
+  <H extends Harness>(run: Run<H>): RolledBack<H> =>
+  async (harness, work) => {
     const stop = new Stop();
     const failing = run(harness, async (writer) => {
       await work(writer);
@@ -49,6 +53,8 @@ export function cases<H extends Harness>(run: Run<H>): Group<H> {
     await assert.rejects(failing, (error) => error === stop);
   };
 
+export function cases<H extends Harness>(run: Run<H>): Group<H> {
+  const rolledBack = rollingBack(run);
   return {
     async Commit(harness) {
       const { store } = harness;

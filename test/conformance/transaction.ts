@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as realTime } from "node:timers/promises";
 import type { Writer } from "../../engine/store.ts";
+import { openBatch } from "./batches-support.ts";
 import {
   ascending,
   claim,
@@ -23,10 +24,14 @@ import {
   stateOf,
   subscribe,
 } from "./support.ts";
-import { cases, insertWithin, Stop, settle, uniqueKey } from "./transaction-cases.ts";
+import { batchCases } from "./transaction-batches.ts";
+import { cases, insertWithin, type Run, Stop, settle, uniqueKey } from "./transaction-cases.ts";
+
+const byStore: Run<Harness> = (harness, work) => harness.store.transaction(work);
 
 export const transactionCases: Group = {
-  ...cases((harness, work) => harness.store.transaction(work)),
+  ...cases(byStore),
+  ...batchCases(byStore),
 
   async Delay(harness) {
     const subscriber = await subscribe(harness);
@@ -137,7 +142,7 @@ export const transactionCases: Group = {
   async AfterEnd(harness) {
     const { store } = harness;
     await register(store);
-    const job = await running(store);
+    const [job, batch] = [await running(store), await openBatch(store)];
     const writers: Writer[] = [];
     await store.transaction((writer) => {
       writers.push(writer);
@@ -154,6 +159,8 @@ export const transactionCases: Group = {
       await assert.rejects(writer.insert([newJob()]), { code: "conflict" });
       await assert.rejects(writer.insert([]), { code: "conflict" });
       await assert.rejects(writer.setParams(job, { a: "1" }), { code: "conflict" });
+      await assert.rejects(openBatch(writer), { code: "conflict" });
+      await assert.rejects(writer.sealBatch(batch), { code: "conflict" });
     }
     // Nor while another one is open.
     await store.transaction(async () => {
@@ -259,19 +266,21 @@ export const transactionCases: Group = {
 
 /** Transactions that the application has begun itself. */
 export function ownTransactionCases<H extends Harness>(begin: (harness: H) => Promise<OwnTransaction>): Group<H> {
+  const byApplication: Run<H> = async (harness, work) => {
+    const { writer, commit, rollback } = await begin(harness);
+    try {
+      const result = await work(writer);
+      await commit();
+      writer.notify();
+      return result;
+    } catch (error) {
+      await rollback();
+      throw error;
+    }
+  };
   return {
-    ...cases<H>(async (harness, work) => {
-      const { writer, commit, rollback } = await begin(harness);
-      try {
-        const result = await work(writer);
-        await commit();
-        writer.notify();
-        return result;
-      } catch (error) {
-        await rollback();
-        throw error;
-      }
-    }),
+    ...cases(byApplication),
+    ...batchCases(byApplication),
 
     async Unnotified(harness) {
       const { store } = harness;

@@ -73,7 +73,7 @@ test("the kinds of jobs in README.md can be enqueued as they are shown", async (
   }
   const code = await new Promise((resolve) => child.on("close", resolve));
   assert.equal(code, 0, output);
-  assert.equal(output, "{ scheduled: 2, enqueued: 3, awaiting: 1, throttled: 1 }\n");
+  assert.equal(output, "3 invoices\n{ scheduled: 2, enqueued: 6, awaiting: 2, throttled: 1 }\n");
 });
 
 test("the transaction in README.md leaves the order and its job", async () => {

@@ -43,7 +43,8 @@ export function assertRefusal(error: unknown): asserts error is InvalidError {
 export async function everything({ client }: TestServer): Promise<unknown> {
   const jobs = await allJobs(client);
   const [counts, queues] = [await client.counts(), await client.queues()];
-  return { jobs, counts, queues, limits: await client.limits({ limit: 500 }), recurring: await client.recurring() };
+  const [limits, { batches }] = [await client.limits({ limit: 500 }), await client.batches({ limit: 500 })];
+  return { jobs, counts, queues, limits, batches, recurring: await client.recurring() };
 }
 
 export async function allJobs(client: TestServer["client"]): Promise<JobView[]> {

@@ -68,6 +68,8 @@ const goodJob: fc.Arbitrary<NewJob> = fc.record({
   unique: fc.option(uniqueKey, { nil: null }),
   parents: fc.array(fc.record({ id: fc.integer({ min: 1 }), on: fc.subarray([...PARENT_STATES], { minLength: 1 }) })),
   limit: fc.option(goodLimit, { nil: null }),
+  batch: fc.constantFrom(null, 1, 2 ** 53 - 1),
+  afterBatch: fc.constantFrom(null, 2, 2 ** 52),
 });
 
 const nan = Number.NaN;
@@ -151,6 +153,8 @@ const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
     fc.constantFrom("", "Keep", undefined, null).map((onConflict) => ({ ...goodKey, onConflict: onConflict as never })),
     fc.constantFrom({}, undefined, 1, "unique").map((value) => value as unknown as UniqueKey),
   ),
+  batch: fc.constantFrom(0, -1, 1.5, nan, 2 ** 53, "1", undefined, {}).map((value) => value as number),
+  afterBatch: fc.constantFrom(0, -1, 1.5, nan, 2 ** 53, "1", undefined, {}).map((value) => value as number),
   parents: fc.oneof(
     fc.constantFrom(0, -1, 1.5, nan, "1", null, 2 ** 53).map((id) => [{ id: id as number, on: ["failed"] as const }]),
     fc.constantFrom(-1, 5, 0.5, nan, "0", null).map((index) => [{ index: index as number, on: ["failed"] as const }]),

@@ -2,7 +2,8 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { z } from "zod";
-import type { Client, EnqueueInterceptor, JobView, RecurringView } from "../../engine/client.ts";
+import { Batch } from "../../engine/batch.ts";
+import type { Client, EnqueueInterceptor, Enqueuer, JobView, RecurringView } from "../../engine/client.ts";
 import { Flow } from "../../engine/flow.ts";
 import {
   defineJob,
@@ -15,7 +16,16 @@ import {
 import type { Decoded } from "../../engine/json.ts";
 import type { Logger } from "../../engine/logger.ts";
 import { type Backoff, constant, delays, exponential, snooze } from "../../engine/retry.ts";
-import type { ConsoleLine, InsertedJob, JobId, Store, TransactionWriter, Writer } from "../../engine/store.ts";
+import type {
+  BatchId,
+  BatchRecord,
+  ConsoleLine,
+  InsertedJob,
+  JobId,
+  Store,
+  TransactionWriter,
+  Writer,
+} from "../../engine/store.ts";
 import type { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 import { assertEnqueued, assertNotEnqueued, runJob, TestServer } from "../../engine/testing/index.ts";
 
@@ -132,6 +142,24 @@ export async function enqueue(): Promise<void> {
   same<typeof inserted, InsertedJob[]>(true);
 }
 
+export async function batches(): Promise<void> {
+  const batch = new Batch({ description: "orders", meta: { a: "b" }, parent: 5 });
+  const first = batch.add(order.spec({ id: 7, at: "x" }));
+  same<typeof first, number>(true);
+  batch.add(cleanup.spec({}, { needs: [first], afterBatch: 4 }));
+  batch.nest(new Batch());
+  batch.continueWith(cleanup.spec({}));
+  const id = await client.startBatch(batch);
+  same<typeof id, BatchId>(true);
+  await client.enqueue(cleanup, {}, { batch: await client.openBatch(batch), afterBatch: id });
+  await client.sealBatch(id);
+  const record = await client.batch(id);
+  same<typeof record, BatchRecord | null>(true);
+  const page = await client.batches({ parent: id, limit: 5 });
+  same<(typeof page)["batches"][number], BatchRecord>(true);
+  await client.requeue({ state: "failed", batch: id, recurringId: "a" });
+}
+
 export async function look(): Promise<void> {
   const job = await client.get(1);
   same<typeof job, JobView | null>(true);
@@ -186,6 +214,8 @@ export async function tested(): Promise<void> {
 // Within a transaction: the store's own writer, SQLite's with its database, and one for a transaction of the application's.
 const placed = await store.transaction(async (tx) => {
   same<typeof tx, Writer>(true);
+  same<BatchId, Awaited<ReturnType<Enqueuer["startBatch"]>>>(true);
+  await client.within(tx).sealBatch(await client.within(tx).openBatch(new Batch()));
   return client.within(tx).enqueue(order, { id: 7, at: "x" });
 });
 same<typeof placed, JobId>(true);

@@ -6,10 +6,12 @@ import type { Runtime } from "../../runtime.ts";
 import {
   ARCHIVED_STATES,
   type ArchivedState,
+  type BatchId,
   type ConsoleLine,
   type HistoryEntry,
   JOB_STATES,
   type JobFields,
+  type JobFilter,
   type JobId,
   type JobState,
   type JsonText,
@@ -29,7 +31,8 @@ import {
   throttle,
   unthrottle,
 } from "./limits.ts";
-import type { Undo } from "./undo.ts";
+import type { BatchRow } from "./members.ts";
+import { type Undo, valuesOf } from "./undo.ts";
 import type { KeyRow } from "./unique.ts";
 import type { Wake } from "./wake.ts";
 
@@ -49,6 +52,8 @@ export interface Row extends Placed {
   readonly uniqueKey: string | null;
   /** Frozen. */
   readonly parents: readonly JobId[];
+  readonly batch: BatchId | null;
+  readonly afterBatch: BatchId | null;
   pendingParents: number;
   args: JsonText;
   priority: number;
@@ -123,8 +128,10 @@ export interface Data {
   lastVersion: number;
   /** Unique keys, with the jobs that hold them. */
   readonly keys: Map<string, KeyRow>;
-  /** By parent, then child. A link stays as long as its child. */
-  readonly links: Map<JobId, Map<JobId, LinkRow>>;
+  /** By parent (a job, or a batch by `asParent`), then child. A link stays as long as its child. */
+  readonly links: Map<number, Map<JobId, LinkRow>>;
+  readonly batches: Map<BatchId, BatchRow>;
+  lastBatch: BatchId;
   /** Keys of limits by name. */
   readonly limits: Map<string, LimitKey>;
   /** Statistics by the start of their minute. */
@@ -152,6 +159,8 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
     lastVersion: 0,
     keys: new Map(),
     links: new Map(),
+    batches: new Map(),
+    lastBatch: 0,
     limits: new Map(),
     minutes: new Map(),
     totals: { succeeded: 0, deleted: 0 },
@@ -175,11 +184,6 @@ export function change(data: Data, row: Row, to: Partial<Row>): void {
   if (before) data.undo?.add(() => change(data, row, valuesOf(before, to)));
 }
 
-/** What `row` has in the fields of `like`. */
-function valuesOf(row: Row, like: Partial<Row>): Partial<Row> {
-  return Object.fromEntries(Object.keys(like).map((field) => [field, row[field as keyof Row]]));
-}
-
 export function removeRow(data: Data, row: Row): void {
   leave(data, row);
   data.jobs.delete(row.id);
@@ -187,6 +191,7 @@ export function removeRow(data: Data, row: Row): void {
 
 function enter(data: Data, row: Row): void {
   data.byState[row.state].add(row);
+  countMember(data, row, 1);
   if (row.state === "enqueued") laneOf(data, row).ready.add(row);
   if (row.state === "scheduled") laneOf(data, row).due.add(row);
   if (row.state === "processing") heldBy(data, row.server ?? "").add(row);
@@ -196,6 +201,7 @@ function enter(data: Data, row: Row): void {
 
 function leave(data: Data, row: Row): void {
   data.byState[row.state].delete(row);
+  countMember(data, row, -1);
   if (row.state === "enqueued") laneOf(data, row).ready.remove(row);
   if (row.state === "scheduled") laneOf(data, row).due.remove(row);
   if (row.state === "processing") letGo(data, row);
@@ -207,6 +213,11 @@ function leave(data: Data, row: Row): void {
 function enterLimit(data: Data, row: Row, limit: Limit): void {
   if (row.state === "throttled") throttle(data, laneOf(data, row).limited, row, limit);
   if (row.state === "processing") countActive(data, row, limit, 1);
+}
+
+function countMember({ batches }: Data, { batch, state }: Row, change: 1 | -1): void {
+  const row = batch === null ? undefined : batches.get(batch);
+  if (row) row.counts[state] += change;
 }
 
 const isRetry = (row: Row): boolean => row.state === "scheduled" && row.attempt > 0;
@@ -281,6 +292,19 @@ const isArchived = (state: string): state is ArchivedState => (ARCHIVED_STATES a
 
 export const toDate = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
 
+/** The fields that filters and queries have in common. */
+export function fieldsMatch(
+  row: Row,
+  { queue, kind, batch, recurringId }: Pick<JobFilter, "queue" | "kind" | "batch" | "recurringId">,
+): boolean {
+  return (
+    (queue === undefined || row.queue === queue) &&
+    (kind === undefined || row.kind === kind) &&
+    (batch === undefined || row.batch === batch) &&
+    (recurringId === undefined || row.recurringId === recurringId)
+  );
+}
+
 /** What claims and records have in common, with nothing in it that the store could be changed through. */
 export function fieldsOf(row: Row): JobFields {
   return {
@@ -303,5 +327,6 @@ export function fieldsOf(row: Row): JobFields {
     limitKey: row.limit?.key ?? null,
     params: row.params,
     parents: row.parents,
+    batch: row.batch,
   };
 }

@@ -1,6 +1,10 @@
 /** `kiln/memory`: jobs in the memory of this process, for tests and for work that may be lost with the process. */
 import { type Runtime, systemRuntime } from "../../runtime.ts";
 import type {
+  BatchId,
+  BatchPage,
+  BatchQuery,
+  BatchRecord,
   Beat,
   BeatReply,
   ClaimQuery,
@@ -24,6 +28,7 @@ import type {
   LeadReply,
   LimitQuery,
   LimitRecord,
+  NewBatch,
   NewJob,
   Orphan,
   Outcome,
@@ -41,6 +46,7 @@ import type {
   Writer,
 } from "../../store.ts";
 import * as admin from "./admin.ts";
+import * as batching from "./batches.ts";
 import { claim } from "./claim.ts";
 import * as jobConsole from "./console.ts";
 import * as coordinate from "./coordinate.ts";
@@ -90,6 +96,14 @@ export class MemoryStore implements Store {
 
   async insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
     return this.#call((data) => insert(data, jobs));
+  }
+
+  async openBatch(batch: NewBatch): Promise<BatchId> {
+    return this.#call((data) => batching.openBatch(data, batch));
+  }
+
+  async sealBatch(id: BatchId): Promise<void> {
+    return this.#call((data) => batching.sealBatch(data, id));
   }
 
   async claim(query: ClaimQuery): Promise<ClaimReply> {
@@ -198,6 +212,14 @@ export class MemoryStore implements Store {
 
   async counts(): Promise<Counts> {
     return this.#call((data) => inspect.counts(data));
+  }
+
+  async batch(id: BatchId): Promise<BatchRecord | null> {
+    return this.#call((data) => batching.batch(data, id));
+  }
+
+  async batches(query: BatchQuery): Promise<BatchPage> {
+    return this.#call((data) => batching.batches(data, query));
   }
 
   async limits(query: LimitQuery): Promise<LimitRecord[]> {

@@ -1,8 +1,9 @@
 /** Transactions of the application's. They see what they have written; all other calls wait until they have ended. */
 import { ConflictError, StoreError } from "../../errors.ts";
 import { invalid } from "../../problems.ts";
-import type { InsertedJob, JobRef, JsonText, NewJob, Writer } from "../../store.ts";
+import type { BatchId, InsertedJob, JobRef, JsonText, NewBatch, NewJob, Writer } from "../../store.ts";
 import { BUSY_LIMIT, Turns } from "../turns.ts";
+import { openBatch, sealBatch } from "./batches.ts";
 import type { Data } from "./data.ts";
 import { setParams } from "./finish.ts";
 import { insert } from "./insert.ts";
@@ -22,6 +23,14 @@ class OpenTransaction implements Writer {
 
   async insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
     return insert(this.#opened, jobs);
+  }
+
+  async openBatch(batch: NewBatch): Promise<BatchId> {
+    return openBatch(this.#opened, batch);
+  }
+
+  async sealBatch(id: BatchId): Promise<void> {
+    sealBatch(this.#opened, id);
   }
 
   async setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void> {

@@ -1,6 +1,20 @@
 /** What takes a transaction back: one step for each change, in reverse. Costs as much as the changes did. */
 import type { Data } from "./data.ts";
 
+/** Changes fields that no index depends on; `change` of `data.ts` is for those of jobs that one does. */
+export function set<T extends object>(data: Data, target: T, to: Partial<T>): void {
+  if (data.undo !== null) {
+    const before = valuesOf(target, to);
+    data.undo.add(() => Object.assign(target, before));
+  }
+  Object.assign(target, to);
+}
+
+/** What `from` has in the fields of `like`. */
+export function valuesOf<T extends object>(from: T, like: Partial<T>): Partial<T> {
+  return Object.fromEntries(Object.keys(like).map((field) => [field, from[field as keyof T]])) as Partial<T>;
+}
+
 export class Undo {
   readonly #steps: (() => void)[] = [];
 

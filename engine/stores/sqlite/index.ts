@@ -2,6 +2,10 @@
 import type { DatabaseSync } from "node:sqlite";
 import { type Runtime, systemRuntime } from "../../runtime.ts";
 import type {
+  BatchId,
+  BatchPage,
+  BatchQuery,
+  BatchRecord,
   Beat,
   BeatReply,
   ClaimQuery,
@@ -25,6 +29,7 @@ import type {
   LeadReply,
   LimitQuery,
   LimitRecord,
+  NewBatch,
   NewJob,
   Orphan,
   Outcome,
@@ -44,6 +49,7 @@ import type {
 import { Checker } from "../../validate.ts";
 import { Turns } from "../turns.ts";
 import * as admin from "./admin.ts";
+import * as batching from "./batches.ts";
 import { claim } from "./claim.ts";
 import { Connection, type Durability } from "./connection.ts";
 import * as jobConsole from "./console.ts";
@@ -162,6 +168,14 @@ export class SqliteStore implements Store {
     return insert(this.#db, jobs);
   }
 
+  openBatch(batch: NewBatch): Promise<BatchId> {
+    return batching.openBatch(this.#db, batch);
+  }
+
+  sealBatch(id: BatchId): Promise<void> {
+    return batching.sealBatch(this.#db, id);
+  }
+
   claim(query: ClaimQuery): Promise<ClaimReply> {
     return claim(this.#db, query);
   }
@@ -268,6 +282,14 @@ export class SqliteStore implements Store {
 
   counts(): Promise<Counts> {
     return inspect.counts(this.#db);
+  }
+
+  batch(id: BatchId): Promise<BatchRecord | null> {
+    return batching.batch(this.#db, id);
+  }
+
+  batches(query: BatchQuery): Promise<BatchPage> {
+    return batching.batches(this.#db, query);
   }
 
   limits(query: LimitQuery): Promise<LimitRecord[]> {

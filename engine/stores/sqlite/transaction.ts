@@ -5,8 +5,18 @@
 import { DatabaseSync } from "node:sqlite";
 import { ConflictError, StoreError } from "../../errors.ts";
 import { invalid } from "../../problems.ts";
-import type { InsertedJob, JobRef, JsonText, NewJob, TransactionWriter, Writer } from "../../store.ts";
+import type {
+  BatchId,
+  InsertedJob,
+  JobRef,
+  JsonText,
+  NewBatch,
+  NewJob,
+  TransactionWriter,
+  Writer,
+} from "../../store.ts";
 import type { Turns } from "../turns.ts";
+import * as batching from "./batches.ts";
 import { Connection, type Durability } from "./connection.ts";
 import { isStale } from "./failure.ts";
 import { IN_MEMORY } from "./file.ts";
@@ -37,6 +47,16 @@ class JoinedWriter implements Writer {
   async insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
     this.#check();
     return insert(this.#connection, jobs);
+  }
+
+  async openBatch(batch: NewBatch): Promise<BatchId> {
+    this.#check();
+    return batching.openBatch(this.#connection, batch);
+  }
+
+  async sealBatch(id: BatchId): Promise<void> {
+    this.#check();
+    return batching.sealBatch(this.#connection, id);
   }
 
   async setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void> {

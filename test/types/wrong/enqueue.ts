@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { Batch } from "../../../engine/batch.ts";
 import type { Client } from "../../../engine/client.ts";
 import { defineJob } from "../../../engine/job.ts";
 import type { Store } from "../../../engine/store.ts";
@@ -41,6 +42,13 @@ await client.enqueueMany([{ definition: mail, args: { to: 5 }, options: undefine
 await client.enqueueMany([mail.spec({ to: 5 })]); // error: TS2322
 await client.enqueueMany(mail.spec({ to: "a" })); // error: TS2740
 
+new Batch({ title: "a" }); // error: TS2353
+new Batch().add(mail); // error: TS2739
+new Batch().nest(mail.spec({ to: "a" })); // error: TS2740
+await client.startBatch({ description: "a" }); // error: TS2353
+await client.startBatch([mail.spec({ to: "a" })]); // error: TS2740
+await client.enqueue(mail, { to: "a" }, { batch: new Batch() }); // error: TS2322
+await client.setRecurring("a", mail, { to: "a" }, { cron: "@daily", batch: 1 }); // error: TS2353
 await client.get("7"); // error: TS2345
 await client.list({}); // error: TS2741
 await client.list({ state: "done" }); // error: TS2322
