@@ -14,10 +14,10 @@ import type {
 import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
 import type { Scenario } from "../scenario.ts";
 import type { Micros } from "../world.ts";
-import { SteadyLeader } from "./steady-leader.ts";
 import { ENDS } from "./commits.ts";
 import { FIRE_AT_ONCE, SKIP_LATE, SKIPPED_COUNTED } from "./promises.ts";
 import { isSlot, latestSlot, type Slots, slotsOf } from "./schedules.ts";
+import { SteadyLeader } from "./steady-leader.ts";
 
 interface Plan {
   readonly put: PutRecurring;

@@ -2,8 +2,8 @@
 import { type Checker, type HistoryEvent, Violation } from "../history.ts";
 import type { Scenario } from "../scenario.ts";
 import type { Micros } from "../world.ts";
-import { SteadyLeader } from "./steady-leader.ts";
 import { SWEEP } from "./promises.ts";
+import { SteadyLeader } from "./steady-leader.ts";
 
 /** Microseconds that a sweep may come late, when nothing goes wrong. */
 const LATE = 2_000_000;
