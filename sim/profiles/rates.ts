@@ -29,6 +29,8 @@ const P = LIMIT.per;
 const T = LIMIT.per / LIMIT.rate;
 const TAU = (LIMIT.burst - 1) * T;
 const HOUR = 3_600_000;
+/** For hours in which next to nothing happens. */
+const SLOW = { heartbeatInterval: 60_000, deadAfter: 600_000, leaderTtl: 120_000, pollInterval: 10_000 };
 
 const run = (work: number): readonly RunPlan[] => [{ work, end: "return", checkpoint: false, enqueues: null }];
 
@@ -167,7 +169,7 @@ function clocks(): RateScenario[] {
       `the clock steps back by ${by} ms after the key was forgotten`,
       [...jobs(5, 0), ...jobs(20, HOUR + 130_000)],
       {
-        ...{ duration: HOUR + 200_000, starts: 25, config: { pollInterval: 10_000 } },
+        ...{ duration: HOUR + 200_000, starts: 25, config: SLOW },
         faults: [{ type: "databaseClock", at: HOUR + 125_000, by: -by }],
       },
     ),
@@ -208,10 +210,10 @@ function sharing(): RateScenario[] {
   return [
     scene("a key in two queues", plans, { servers: 2, starts: allowed(LIMIT, 55_000) }),
     scene("a key that nobody uses for longer than keys are kept", again, {
-      ...{ duration: 2 * HOUR, starts: 2, config: { pollInterval: 30_000 } },
+      ...{ duration: 2 * HOUR, starts: 2, config: SLOW },
     }),
     scene("a key is forgotten when its rate is free again", forgotten(), {
-      ...{ duration: HOUR + 130_000, starts: 3, config: { pollInterval: 10_000 } },
+      ...{ duration: HOUR + 130_000, starts: 3, config: SLOW },
     }),
   ];
 }
