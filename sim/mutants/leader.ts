@@ -1,13 +1,14 @@
 /** Faults in leadership, recurring jobs, waiting and clocks. */
 import type { RecurringPlan } from "../scenario.ts";
 import type { Mutant } from "./mutant.ts";
-import { job, jobs, partition, runs, scenario, servers } from "./plans.ts";
+import { job, jobs, runs, scenario, servers } from "./plans.ts";
 
 const everyMinute: RecurringPlan = {
   ...{ at: 0, cron: "* * * * *", timeZone: "UTC", misfire: "all", overlap: true },
   run: runs(500),
 };
 
+const short = scenario({ duration: 20_000, jobs: [job(1_000, { at: 1_000 })] });
 const twoServers = scenario({ duration: 60_000, servers: servers(2), jobs: [job(1_000, { at: 5_000 })] });
 
 /** A firing is late: the leader tries again, and then both arrive. */
@@ -132,13 +133,9 @@ export const LEADER: readonly Mutant[] = [
     file: "engine/server/heartbeat.ts",
     find: "const left = this.#lastSent + fenceAfter - runtime.monotonic();",
     replace: "const left = this.#lastSent + fenceAfter - performance.now() % 1_000;",
-    invariants: ["determinism"],
-    random: { not: "the determinism check of any seed finds it" },
-    directed: scenario({
-      duration: 90_000,
-      jobs: [job(1_000, { at: 1_000 })],
-      faults: [partition(0, 6_000, 70_000)],
-    }),
+    invariants: ["tripwire"],
+    ...swarm,
+    directed: short,
   },
   {
     id: "real-randomness",
@@ -147,8 +144,19 @@ export const LEADER: readonly Mutant[] = [
     file: "engine/server/leader.ts",
     find: "await sleep(runtime, ttl / 3, signal);",
     replace: "await sleep(runtime, (ttl / 3) * (0.9 + Math.random() / 10), signal);",
+    invariants: ["tripwire"],
+    ...swarm,
+    directed: short,
+  },
+  {
+    id: "state-of-the-process",
+    number: 24,
+    what: "what a leader does depends on what others in its process have done",
+    file: "engine/server/leader.ts",
+    find: "await sleep(runtime, ttl / 3, signal);",
+    replace: "await sleep(runtime, ttl / 3 + ((Leader.renewals = (Leader.renewals ?? 0) + 1) % 7), signal);",
     invariants: ["determinism"],
-    random: { not: "the determinism check of any seed finds it" },
-    directed: scenario({ duration: 20_000, jobs: [job(1_000, { at: 1_000 })] }),
+    random: { not: "only the same scenario twice shows it" },
+    directed: short,
   },
 ];

@@ -37,8 +37,8 @@ registerHooks({
     return { ...result, source: mutated };
   },
 });
-process.on("exit", () => {
-  if (loaded) return;
+process.on("exit", (code) => {
+  if (loaded || code !== 0) return;
   console.error(`mutant ${mutant.id}: ${mutant.file} was never loaded`);
   process.exitCode = HARNESS;
 });

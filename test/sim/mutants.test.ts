@@ -15,14 +15,14 @@ const read = (file: string): string => readFileSync(new URL(file, ROOT), "utf8")
 const CANARIES = ["finish-any-claim", "no-fence", "late-starts", "eight-ticks"];
 
 describe("the list of mutants", () => {
-  for (const mutant of MUTANTS) {
-    test(`${mutant.id} fits the source`, () => {
+  test("fits the source", () => {
+    for (const mutant of MUTANTS) {
       const source = read(mutant.file);
       const mutated = mutate(mutant, source);
       assert.notEqual(mutated, source);
-      assert.doesNotThrow(() => stripTypeScriptTypes(mutated));
-    });
-  }
+      assert.doesNotThrow(() => stripTypeScriptTypes(mutated), mutant.id);
+    }
+  });
 
   test("names each once, in the documentation too", () => {
     assert.equal(new Set(MUTANTS.map(({ id }) => id)).size, MUTANTS.length);

@@ -1,7 +1,7 @@
 /** Every scenario that has ever shown a fault, again. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { allCheckers } from "../../sim/checkers.ts";
+import { allCheckers } from "../../sim/invariants/index.ts";
 import { run } from "../../sim/run.ts";
 import { timeline } from "../../sim/timeline.ts";
 import { REGRESSIONS, readRegressions } from "../../sim/verbs/regress.ts";

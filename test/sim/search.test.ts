@@ -1,9 +1,9 @@
 /** What every `npm test` spends on looking for new faults, with another seed for each commit. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { allCheckers } from "../../sim/checkers.ts";
 import { STORE_KINDS } from "../../sim/database.ts";
 import { scenarioFrom } from "../../sim/generate.ts";
+import { allCheckers } from "../../sim/invariants/index.ts";
 import { caseOf, distinct, shrunkText, statisticsLine } from "../../sim/report.ts";
 import { run } from "../../sim/run.ts";
 import { after, type Found, search } from "../../sim/search.ts";
@@ -11,7 +11,7 @@ import { parseSeed, seedOf } from "../../sim/seed.ts";
 import { headline, timeline } from "../../sim/timeline.ts";
 import { commitHash } from "../../sim/verbs/verb.ts";
 
-const TIME = { memory: 3_000, sqlite: 3_000 } as const;
+const TIME = { memory: 2_000, sqlite: 2_000 } as const;
 
 const commit = await commitHash();
 // Outside of a repository there is no commit to begin from.
