@@ -6,7 +6,7 @@ import { run } from "../../sim/run.ts";
 import { kindsScenario } from "./kinds-generate.ts";
 
 /** A thousand times as many were run when this was written. */
-const RUNS = { memory: 16, sqlite: 6 } as const;
+const RUNS = { memory: 8, sqlite: 3 } as const;
 
 for (const store of ["memory", "sqlite"] as const) {
   test(`random scenarios of limits and ties keep all promises on ${store}`, async () => {
