@@ -53,6 +53,8 @@ async function makeStore(directory: string, name: string, limitOf: (n: number) =
     recurringId: null,
     unique: null,
     parents: [],
+    batch: null,
+    afterBatch: null,
   };
   for (let first = 0; first < JOBS; first += 10_000) {
     const jobs = Array.from({ length: 10_000 }, (_, n): NewJob => ({ ...job, ...rest, limit: limitOf(first + n) }));

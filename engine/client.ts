@@ -1,46 +1,40 @@
 /** The client: adds jobs, and looks after those that are there. */
 import type { Duration } from "./duration.ts";
-import { type EnqueueOptions, newJob, newJobs } from "./enqueue.ts";
-import { StoreError } from "./errors.ts";
-import type { JobDefinition, JobSpec, RecurringSpec } from "./job.ts";
-import { invalid, Problems, readInteger, readName } from "./problems.ts";
+import { type EnqueueInterceptor, Enqueuer, intercepted, interceptedWriter } from "./enqueuer.ts";
+import type { JobDefinition, RecurringSpec } from "./job.ts";
+import { checkId, IDS, invalid, Problems, readInteger, readName } from "./problems.ts";
 import type { RecurringOptions } from "./recurring.ts";
 import * as recurring from "./recurring.ts";
-import { CONSOLE, KIND, LONGEST_DURATION, MINUTE, PAGE, QUEUE } from "./rules/limits.ts";
-import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
+import { CONSOLE, KIND, LONGEST_DURATION, MINUTE, PAGE, QUEUE, RECURRING } from "./rules/limits.ts";
+import { KIND_RULE, QUEUE_RULE, RECURRING_RULE } from "./rules/values.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import {
+  type BatchId,
+  type BatchPage,
+  type BatchQuery,
+  type BatchRecord,
   type ConsoleLine,
   type Counts,
-  type InsertedJob,
   JOB_STATES,
   type JobFilter,
   type JobId,
   type JobQuery,
   type LimitQuery,
   type LimitRecord,
-  type NewJob,
   type QueueRecord,
   type SeriesPoint,
   type ServerRecord,
   type Store,
+  type Writer,
 } from "./store.ts";
-import { Checker, copyArray, hasMethods } from "./validate.ts";
+import { Checker, copyArray, hasMethods, WRITER } from "./validate.ts";
 import { type JobView, type RecurringView, viewJob, viewRecurring } from "./view.ts";
 
 export type { EnqueueOptions, SpecOptions } from "./enqueue.ts";
+export type { EnqueueInterceptor, Enqueuer } from "./enqueuer.ts";
 export type { RecurringOptions } from "./recurring.ts";
 export type { UniqueOptions } from "./unique.ts";
 export type { JobView, RecurringView } from "./view.ts";
-
-/**
- * Runs around every insert: may look at the jobs, pass changed ones on to `next`, and look at the results, one for each
- * job. The first given is the outermost.
- */
-export type EnqueueInterceptor = (
-  jobs: readonly NewJob[],
-  next: (jobs: readonly NewJob[]) => Promise<InsertedJob[]>,
-) => Promise<InsertedJob[]>;
 
 export interface ClientOptions {
   readonly interceptors?: readonly EnqueueInterceptor[];
@@ -71,77 +65,72 @@ export interface JobViewPage {
   readonly next: string | null;
 }
 
-type Insert = (jobs: readonly NewJob[]) => Promise<InsertedJob[]>;
-
 /**
  * Any number of clients may use one store, and a server needs none. Every method throws `InvalidError` before anything is
  * done when its arguments are wrong, and `StoreError` when the database fails.
  */
-export class Client {
+export class Client extends Enqueuer {
   readonly #store: Store;
   readonly #runtime: Runtime;
   readonly #interceptors: readonly EnqueueInterceptor[];
-  readonly #insert: Insert;
 
   /** @throws InvalidError */
   constructor(store: Store, options: ClientOptions = {}) {
-    const check = new Checker("can't make a client", options, ["interceptors", "runtime"]);
-    if (!hasMethods(store, ["insert", "job", "jobs"])) check.problems.add("store", store, "must be a store");
-    const interceptors = check.array("interceptors") ?? [];
-    for (const [index, interceptor] of interceptors.entries()) {
-      if (typeof interceptor === "function") continue;
-      check.problems.add(`interceptors[${index}]`, interceptor, "must be a function");
-    }
-    this.#runtime = check.object<Runtime>("runtime", ["turn"]) ?? systemRuntime;
-    check.end();
-    this.#store = store;
-    this.#interceptors = interceptors as EnqueueInterceptor[];
-    this.#insert = this.#intercepted((jobs) => store.insert(jobs));
-  }
-
-  /** An insert with the interceptors around it. */
-  #intercepted(insert: Insert): Insert {
-    return this.#interceptors.reduceRight<Insert>(
-      (next, interceptor) => oneResultEach("an interceptor", (jobs) => interceptor(jobs, next)),
-      oneResultEach("the store", insert),
+    const { interceptors, runtime } = checkOptions(store, options);
+    super(
+      interceptedWriter(interceptors, store),
+      (work) => store.transaction((writer) => work(interceptedWriter(interceptors, writer))),
+      runtime,
     );
+    this.#store = store;
+    this.#runtime = runtime;
+    this.#interceptors = interceptors;
   }
 
   /**
-   * Adds a job; it runs as soon as a server with a handler for its kind is free. The args are stored as they are given
-   * (as JSON, at most 1 MiB), after the definition's schema has accepted them. Returns its id; the holder's when the job is
-   * a duplicate of a unique one.
-   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`
+   * Enqueues as part of a transaction: the jobs are there when it is committed, and never were when it is rolled back. The
+   * writer is what `Store.transaction` gives to its callback, or `SqliteStore.within` for a transaction of your own.
+   *
+   *     await store.transaction(async (tx) => {
+   *       tx.db.prepare("INSERT INTO orders (id, total) VALUES (?, ?)").run(7, 1200);
+   *       await client.within(tx).enqueue(chargeCard, { orderId: 7 });
+   *     });
+   *
+   * Unlike the client's own, its `startBatch` and `openBatch` leave what they had written when they throw half way, because
+   * of a job or a batch that is not there; so let the transaction be rolled back then.
+   * @throws InvalidError
    */
-  async enqueue<Input, Args, Output>(
-    definition: JobDefinition<Input, Args, Output>,
-    args: NoInfer<Input>,
-    options?: EnqueueOptions,
-  ): Promise<JobId> {
-    const job = await newJob("can't enqueue", definition, args, options);
-    const [inserted] = await this.#insert([job]);
-    return (inserted as InsertedJob).id;
+  within(writer: Writer): Enqueuer {
+    if (!hasMethods(writer, WRITER)) {
+      throw invalid("can't enqueue", "writer", writer, `must be an object with ${WRITER.join(", ")}`);
+    }
+    const intercepting = interceptedWriter(this.#interceptors, writer);
+    return new Enqueuer(intercepting, (work) => work(intercepting), this.#runtime);
   }
 
-  /**
-   * Adds jobs made by `JobDefinition.spec`, all or none, with ids that grow in the order given. The event loop is given
-   * free while many are checked, so neither the array nor any args may be changed before this resolves. `needs` in the
-   * options of a spec names others of the call by their position; a `Flow` keeps count of them.
-   * @throws NotFoundError when there is no job of an id in `after` or `afterFinished`
-   */
-  async enqueueMany(specs: readonly JobSpec[]): Promise<InsertedJob[]> {
-    const what = "can't enqueue";
-    const list = copyArray(specs);
-    if (list === null) throw invalid(what, "specs", specs, "must be an array");
-    if (list.length === 0) return [];
-    return this.#insert(await newJobs(what, list, this.#runtime));
+  /** Null when there is no such batch, or no longer. */
+  async batch(id: BatchId): Promise<BatchRecord | null> {
+    checkId("can't get the batch", id);
+    return this.#store.batch(id);
+  }
+
+  /** One page of the batches, newest first; of those that are nested in `parent` when it is given. */
+  async batches(query: BatchQuery = {}): Promise<BatchPage> {
+    const check = new Checker("can't list batches", query, ["parent", "limit", "cursor"]);
+    const parent = check.integer("parent", IDS);
+    const limit = check.integer("limit", { min: 1, max: Number.MAX_SAFE_INTEGER, default: PAGE.default });
+    const cursor = check.text("cursor");
+    check.end();
+    return this.#store.batches({
+      limit,
+      ...(parent !== undefined && { parent }),
+      ...(cursor !== undefined && { cursor }),
+    });
   }
 
   /** Null when there is no such job, or no longer. */
   async get(id: JobId): Promise<JobView | null> {
-    const problems = new Problems();
-    readInteger(problems, "id", id, IDS);
-    problems.end("can't get the job");
+    checkId("can't get the job", id);
     const record = await this.#store.job(id);
     return record && viewJob(record);
   }
@@ -247,7 +236,7 @@ export class Client {
    * @throws NotFoundError, ConflictError
    */
   async triggerRecurring(id: string): Promise<JobId> {
-    return recurring.triggerRecurring(this.#store, id, (insert) => this.#intercepted(insert));
+    return recurring.triggerRecurring(this.#store, id, (insert) => intercepted(this.#interceptors, insert));
   }
 
   /** All recurring jobs, by id. */
@@ -292,14 +281,17 @@ export class Client {
   }
 }
 
-const IDS = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
-
-function oneResultEach(who: string, insert: Insert): Insert {
-  return async (jobs) => {
-    const inserted = await insert(jobs);
-    if (inserted?.length === jobs.length) return inserted;
-    throw new StoreError("store_failed", `${who} gave ${inserted?.length ?? "no"} results for ${jobs.length} jobs`);
-  };
+function checkOptions(store: Store, options: ClientOptions): Required<ClientOptions> {
+  const check = new Checker("can't make a client", options, ["interceptors", "runtime"]);
+  if (!hasMethods(store, ["insert", "job", "jobs"])) check.problems.add("store", store, "must be a store");
+  const interceptors = check.array("interceptors") ?? [];
+  for (const [index, interceptor] of interceptors.entries()) {
+    if (typeof interceptor === "function") continue;
+    check.problems.add(`interceptors[${index}]`, interceptor, "must be a function");
+  }
+  const runtime = check.object<Runtime>("runtime", ["turn"]) ?? systemRuntime;
+  check.end();
+  return { interceptors: interceptors as EnqueueInterceptor[], runtime };
 }
 
 function checkQueue(what: string, queue: unknown): void {
@@ -308,7 +300,24 @@ function checkQueue(what: string, queue: unknown): void {
   problems.end(what);
 }
 
-const FILTERS = ["ids", "state", "queue", "kind"] as const satisfies readonly (keyof JobFilter)[];
+type Fields = Pick<JobFilter, "queue" | "kind" | "batch" | "recurringId">;
+const FIELDS = ["queue", "kind", "batch", "recurringId"] as const satisfies readonly (keyof Fields)[];
+
+/** The fields that filters and queries have in common. */
+function readFields<Field extends string>(check: Checker<Field | keyof Fields>): Fields {
+  const queue = check.name("queue", QUEUE, QUEUE_RULE);
+  const kind = check.name("kind", KIND, KIND_RULE);
+  const batch = check.integer("batch", IDS);
+  const recurringId = check.name("recurringId", RECURRING, RECURRING_RULE);
+  return {
+    ...(queue !== undefined && { queue }),
+    ...(kind !== undefined && { kind }),
+    ...(batch !== undefined && { batch }),
+    ...(recurringId !== undefined && { recurringId }),
+  };
+}
+
+const FILTERS = ["ids", "state", ...FIELDS] as const satisfies readonly (keyof JobFilter)[];
 
 function readSelection(what: string, selection: unknown): JobFilter {
   const problems = new Problems();
@@ -328,13 +337,10 @@ function readFilter(what: string, selection: unknown, problems: Problems): JobFi
   }
   const list = check.array("ids");
   const state = check.oneOf("state", JOB_STATES);
-  const queue = check.name("queue", QUEUE, QUEUE_RULE);
-  const kind = check.name("kind", KIND, KIND_RULE);
   return {
     ...(list && { ids: readIds(problems, list) }),
     ...(state && { state }),
-    ...(queue !== undefined && { queue }),
-    ...(kind !== undefined && { kind }),
+    ...readFields(check),
   };
 }
 
@@ -344,14 +350,13 @@ function readIds(problems: Problems, list: readonly unknown[]): JobId[] {
   return [...new Set(ids)];
 }
 
-const QUERY = ["state", "queue", "kind", "tag", "limit", "cursor"] as const satisfies readonly (keyof JobQuery)[];
+const QUERY = ["state", ...FIELDS, "tag", "limit", "cursor"] as const satisfies readonly (keyof JobQuery)[];
 
 function readQuery(query: unknown): JobQuery {
   const check = new Checker("can't list jobs", query, QUERY);
   check.required("state");
   const state = check.oneOf("state", JOB_STATES) ?? "enqueued";
-  const queue = check.name("queue", QUEUE, QUEUE_RULE);
-  const kind = check.name("kind", KIND, KIND_RULE);
+  const fields = readFields(check);
   const tag = check.text("tag");
   const limit = check.integer("limit", { min: 1, max: Number.MAX_SAFE_INTEGER, default: PAGE.default });
   const cursor = check.text("cursor");
@@ -359,8 +364,7 @@ function readQuery(query: unknown): JobQuery {
   return {
     state,
     limit,
-    ...(queue !== undefined && { queue }),
-    ...(kind !== undefined && { kind }),
+    ...fields,
     ...(tag !== undefined && { tag }),
     ...(cursor !== undefined && { cursor }),
   };

@@ -3,7 +3,7 @@ import type { Duration } from "./duration.ts";
 import { type AnyJobDefinition, JobDefinition, JobSpec, type ResolvedJobOptions } from "./job.ts";
 import { tryEncodeJson } from "./json.ts";
 import { LIMIT_OPTIONS, type LimitOptions, readLimit } from "./limit.ts";
-import { readParents } from "./parents.ts";
+import { readBatches, readParents } from "./parents.ts";
 import { Problems, readText } from "./problems.ts";
 import {
   ATTEMPTS,
@@ -20,7 +20,7 @@ import { cutText } from "./rules/text.ts";
 import { QUEUE_RULE } from "./rules/values.ts";
 import type { Runtime } from "./runtime.ts";
 import { checkArgs } from "./schema.ts";
-import type { JobId, NewJob } from "./store.ts";
+import type { BatchId, JobId, NewJob } from "./store.ts";
 import { readUnique, type UniqueOptions } from "./unique.ts";
 import { Checker } from "./validate.ts";
 
@@ -56,6 +56,10 @@ export interface EnqueueOptions {
   readonly after?: JobId | readonly JobId[];
   /** Waits until these jobs have ended in whatever way: succeeded, failed or deleted. */
   readonly afterFinished?: JobId | readonly JobId[];
+  /** Joins this batch, which must not have finished. A duplicate does not join. */
+  readonly batch?: BatchId;
+  /** Waits until this batch has finished, which must not be the one that it joins. `delay` counts from the enqueueing. */
+  readonly afterBatch?: BatchId;
 }
 
 /** What may be said of one job among several. */
@@ -79,6 +83,8 @@ const ENQUEUE_OPTIONS = [
   "unique",
   "after",
   "afterFinished",
+  "batch",
+  "afterBatch",
 ] as const satisfies readonly (keyof EnqueueOptions)[];
 const SPEC_OPTIONS = [...ENQUEUE_OPTIONS, "needs"] as const satisfies readonly (keyof SpecOptions)[];
 
@@ -106,14 +112,25 @@ export async function newJob(
 /** @throws InvalidError naming everything that is wrong with all jobs, for example `jobs[3].delay` */
 export async function newJobs(what: string, specs: readonly unknown[], runtime: Runtime): Promise<NewJob[]> {
   const problems = new Problems();
+  const jobs = await prepareAll({ what, path: "jobs", problems }, specs, runtime);
+  problems.end(what);
+  return jobs;
+}
+
+/** The jobs of an array that stands at `path`, to be used only if no problem was added. */
+export async function prepareAll(
+  { path: list, ...place }: Place,
+  specs: readonly unknown[],
+  runtime: Runtime,
+): Promise<NewJob[]> {
   const jobs: NewJob[] = [];
   let pending: (Promise<void> | undefined)[] = [];
   let characters = 0;
   for (const [index, spec] of specs.entries()) {
-    const path = `jobs[${index}]`;
+    const path = `${list}[${index}]`;
     if (JobSpec.is(spec)) {
       const prepared = prepare(
-        { what, path, problems, call: { index, count: specs.length } },
+        { ...place, path, call: { index, count: specs.length } },
         spec.definition,
         spec.args,
         spec.options,
@@ -121,7 +138,7 @@ export async function newJobs(what: string, specs: readonly unknown[], runtime: 
       jobs.push(prepared.job);
       pending.push(prepared.pending);
       characters += prepared.job.args.length;
-    } else problems.add(path, spec, "must be made by the spec method of a job definition");
+    } else place.problems.add(path, spec, "must be made by the spec method of a job definition");
     if (index % SLICE.jobs < SLICE.jobs - 1 && characters < SLICE.characters) continue;
     await Promise.all(pending);
     await runtime.turn();
@@ -129,7 +146,6 @@ export async function newJobs(what: string, specs: readonly unknown[], runtime: 
     characters = 0;
   }
   await Promise.all(pending);
-  problems.end(what);
   return jobs;
 }
 
@@ -141,6 +157,8 @@ export interface Place {
   readonly problems: Problems;
   /** Where the job stands among several. */
   readonly call?: { readonly index: number; readonly count: number };
+  /** Options that are not for the job to say, because a `Batch` says them. */
+  readonly decided?: readonly ("batch" | "afterBatch")[];
 }
 
 /** The job, to be used only if no problem was added; `pending` is an asynchronous schema at work, which may add some. */
@@ -161,7 +179,7 @@ export function prepare(
   const job: NewJob = {
     ...{ kind, queue, priority, maxAttempts, args: json ?? "", title },
     ...{ timeout: null, delay: 0, runAt: null, deadline: null, tags: [], meta: {}, recurringId: null },
-    ...{ unique: null, parents: [], limit: general.limit },
+    ...{ unique: null, parents: [], limit: general.limit, batch: null, afterBatch: null },
   };
   const pending = json !== null && schema !== null ? checkArgs(problems, field, schema, json) : undefined;
   const complete =
@@ -172,6 +190,7 @@ export function prepare(
           ...readOptions(check, kind, general),
           ...readKey(check, job),
           parents: readParents(check, place.call),
+          ...readBatches(check, place.decided),
         };
   return { job: complete, pending: pending ?? undefined };
 }
@@ -185,7 +204,7 @@ function readOptions(
   check: OptionsChecker,
   kind: string,
   general: ResolvedJobOptions,
-): Omit<NewJob, "kind" | "args" | "title" | "recurringId" | "unique" | "parents"> {
+): Omit<NewJob, "kind" | "args" | "title" | "recurringId" | "unique" | "parents" | "batch" | "afterBatch"> {
   if (check.has("delay") && check.has("runAt")) check.refuse("runAt", "can't be given together with delay");
   return {
     queue: check.name("queue", QUEUE, QUEUE_RULE, { default: general.queue }),
@@ -252,7 +271,8 @@ function readTags(check: OptionsChecker): string[] {
   return [...tags];
 }
 
-function readMeta(check: OptionsChecker): Record<string, string> {
+/** Of jobs and of batches. */
+export function readMeta<Field extends string>(check: Checker<Field | "meta">): Record<string, string> {
   const given = check.record("meta");
   if (given === undefined) return {};
   if (given.keys.length > META.maxKeys) check.refuse("meta", `must have at most ${META.maxKeys} keys`);

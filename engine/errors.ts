@@ -46,6 +46,11 @@ export class ConflictError extends KilnError {
   readonly code = "conflict";
 }
 
+/** A batch that has finished takes no more jobs and no nested batches. */
+export class ClosedError extends KilnError {
+  readonly code = "batch_closed";
+}
+
 /** A write for a running job was refused: the job is no longer held by this claim. */
 export class ClaimLostError extends KilnError {
   readonly code = "claim_lost";

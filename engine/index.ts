@@ -15,18 +15,21 @@ export {
   type JobOptions,
   type JobSpec,
   type RecurringSpec,
+  type SetParamOptions,
 } from "./job.ts";
 export type { LimitOptions } from "./limit.ts";
 export { type Backoff, constant, defaultBackoff, delays, exponential, snooze } from "./retry.ts";
 
 // -------------------------------------------------------------------------------------------- enqueue and administrate
 
+export { Batch, type BatchOptions } from "./batch.ts";
 export {
   Client,
   type ClientOptions,
   type ConsoleOptions,
   type EnqueueInterceptor,
   type EnqueueOptions,
+  type Enqueuer,
   type JobSelection,
   type JobView,
   type JobViewPage,
@@ -36,7 +39,6 @@ export {
   type SpecOptions,
   type UniqueOptions,
 } from "./client.ts";
-
 export { Flow } from "./flow.ts";
 
 // ----------------------------------------------------------------------------------------------------------------- run
@@ -53,6 +55,7 @@ export type { ServerStats } from "./server/stats.ts";
 export {
   CancelledError,
   ClaimLostError,
+  ClosedError,
   ConflictError,
   DeadlineError,
   FencedError,
@@ -77,6 +80,10 @@ export type { Occurrence } from "./rules/recurring.ts";
 export {
   ARCHIVED_STATES,
   type ArchivedState,
+  type BatchId,
+  type BatchPage,
+  type BatchQuery,
+  type BatchRecord,
   type Beat,
   type BeatReply,
   type ClaimedJob,
@@ -107,6 +114,7 @@ export {
   type Limit,
   type LimitQuery,
   type LimitRecord,
+  type NewBatch,
   type NewJob,
   type Orphan,
   OUTCOME_STATES,
@@ -130,7 +138,9 @@ export {
   type StoreCapabilities,
   type StoreEvent,
   type StoreListener,
+  type TransactionWriter,
   type UniqueKey,
+  type Writer,
 } from "./store.ts";
 
 // --------------------------------------------------------------------------------------------------------- environment

@@ -14,7 +14,7 @@ import type { Occurrence } from "./rules/recurring.ts";
 import { shown } from "./rules/text.ts";
 import { KIND_RULE, QUEUE_RULE } from "./rules/values.ts";
 import { isSchema } from "./schema.ts";
-import type { JobId, Limit } from "./store.ts";
+import type { BatchId, JobId, Limit, Writer } from "./store.ts";
 import { Checker } from "./validate.ts";
 
 export const DEFAULT_QUEUE = "default";
@@ -63,6 +63,11 @@ export interface AnyJobDefinition {
   readonly schema: StandardSchemaV1 | null;
 }
 
+export interface SetParamOptions {
+  /** A transaction of the application's, as `Store.transaction` gives it. Default: the checkpoint is stored by itself. */
+  readonly within?: Writer;
+}
+
 /** A job while it runs. */
 export interface Job<Args = unknown> {
   readonly id: JobId;
@@ -86,6 +91,8 @@ export interface Job<Args = unknown> {
   readonly occurrence: Occurrence | null;
   /** Jobs that it has waited for. */
   readonly parents: readonly JobId[];
+  /** The batch that it is a member of, or null. */
+  readonly batch: BatchId | null;
 
   /** What those parents returned that have succeeded and returned something, by their id. */
   parentOutputs(): Promise<Map<JobId, unknown>>;
@@ -94,10 +101,14 @@ export interface Job<Args = unknown> {
   /**
    * Saves a checkpoint, a JSON value of at most 1 MiB under a key of at most 256 bytes; resolves when it is stored. Also a
    * sign of life.
+   *
+   * With `within` it is stored if and when that transaction is committed. Whether it was is not known here: `param` shows
+   * what it showed before, and the new value from the next attempt on. Let what is thrown roll the transaction back: then
+   * the effect and its checkpoint happen both or not at all, and only while this attempt holds the job.
    * @throws ClaimLostError when this attempt no longer holds the job; InvalidError when the value is not JSON or the key no
-   * such text
+   * such text; with `within` also StoreError, for that is not tried again
    */
-  setParam(key: string, value: unknown): Promise<void>;
+  setParam(key: string, value: unknown, options?: SetParamOptions): Promise<void>;
   /**
    * Adds a line to the job's console, which `Client.console` shows, and is a sign of life. One newline at its end is dropped,
    * and it is cut to 4 KiB. An attempt may log 1,000 lines; then one says that the rest is missing. Waits for nothing and

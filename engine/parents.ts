@@ -1,9 +1,8 @@
-/** Which jobs a new one waits for, as users say it. */
+/** Which jobs and batches a new job belongs to and waits for, as users say it. */
 import type { OptionsChecker } from "./enqueue.ts";
-import { readInteger } from "./problems.ts";
-import { type JobId, PARENT_STATES, type Parent } from "./store.ts";
+import { IDS, readInteger } from "./problems.ts";
+import { type JobId, type NewJob, PARENT_STATES, type Parent } from "./store.ts";
 
-const IDS = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
 const SUCCEEDED = ["succeeded"] as const;
 
 /** `call` says where the job stands among several; without it there are no positions that it could need. */
@@ -27,6 +26,18 @@ function readIds(check: OptionsChecker, field: "after" | "afterFinished"): JobId
   }
   const ids = check.array(field) ?? [];
   return ids.map((id, place) => readInteger(check.problems, `${check.field(field)}[${place}]`, id, IDS) ?? 0);
+}
+
+/** The batch that the job joins and the one that it waits for; those that are `decided` must not be given. */
+export function readBatches(
+  check: OptionsChecker,
+  decided: readonly ("batch" | "afterBatch")[] = [],
+): Pick<NewJob, "batch" | "afterBatch"> {
+  for (const field of decided) if (check.has(field)) check.refuse(field, "must not be given to a job of a Batch");
+  const batch = check.integer("batch", { ...IDS, default: null });
+  const afterBatch = check.integer("afterBatch", { ...IDS, default: null });
+  if (batch !== null && batch === afterBatch) check.refuse("afterBatch", "must not be the batch that the job joins");
+  return { batch, afterBatch };
 }
 
 /** False for what can't be told. */

@@ -114,6 +114,16 @@ export function readInteger(
 }
 
 /** A kind or queue name; `rule` and `words` are a pair such as `KIND` and `KIND_RULE`. */
+/** Of jobs and of batches. */
+export const IDS = { min: 1, max: Number.MAX_SAFE_INTEGER } as const;
+
+/** @throws InvalidError unless `id` can be the id of a job or a batch */
+export function checkId(what: string, id: unknown): void {
+  const problems = new Problems();
+  readInteger(problems, "id", id, IDS);
+  problems.end(what);
+}
+
 export function readName(
   problems: Problems,
   field: string,

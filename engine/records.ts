@@ -19,7 +19,7 @@ export type JsonText = string;
  * A job with a limit is `throttled` wherever another would be `enqueued`: it waits until a claim takes it from its key's
  * budget, and moves straight to `processing`.
  *
- *     insert ─→ awaiting ──parents──→ scheduled, enqueued; deleted when a parent ended as it must not
+ *     insert ─→ awaiting ──parents, batch──→ scheduled, enqueued; deleted when a parent ended as it must not
  *     requeue: failed, scheduled, succeeded, deleted ─→ enqueued
  *     delete:  awaiting, enqueued, throttled, scheduled, failed ─→ deleted; processing is marked and ends as deleted unless
  *              it succeeds
@@ -52,6 +52,9 @@ export type ParentState = (typeof PARENT_STATES)[number];
 
 /** Positive, increasing with insertion, never reused. */
 export type JobId = number;
+
+/** Positive, increasing, never reused. */
+export type BatchId = number;
 
 /** The fencing token of one claim. `claim` grows by one each time the job is claimed and never goes back. */
 export interface JobRef {
@@ -101,6 +104,8 @@ export interface JobFields extends JobRef {
   readonly params: Readonly<Record<string, JsonText>>;
   /** Jobs that this one waits for, or waited for, each once; some may have been removed since. */
   readonly parents: readonly JobId[];
+  /** The batch that it is a member of. */
+  readonly batch: BatchId | null;
 }
 
 export interface ClaimedJob extends JobFields {
@@ -134,10 +139,36 @@ export interface JobRecord extends JobFields {
   readonly output: JsonText | null;
   /** Percent, 0 to 100: what an attempt reported last, also after the job has ended or was requeued. Null = nothing yet. */
   readonly progress: number | null;
-  /** How many parents it still waits for; 0 unless `awaiting`. */
+  /** The batch that it waits for, or has waited for. */
+  readonly afterBatch: BatchId | null;
+  /** How many parents it still waits for, the batch among them; 0 unless `awaiting`. */
   readonly pendingParents: number;
   /** Jobs that wait, or waited, for this one, by id; the first 1,000. */
   readonly children: readonly JobId[];
+}
+
+/**
+ * Jobs that are one piece of work. A batch finishes once, for good: when it is sealed, each of its jobs has succeeded or was
+ * deleted (or, having failed, was removed by retention), and every batch nested in it has finished.
+ */
+export interface BatchRecord {
+  readonly id: BatchId;
+  readonly description: string | null;
+  readonly meta: Readonly<Record<string, string>>;
+  /** The batch that it is nested in. */
+  readonly parent: BatchId | null;
+  /** Jobs that have ever joined, those that retention has removed included. */
+  readonly total: number;
+  /** Its makers have added all that they had. It still takes jobs until it has finished. */
+  readonly sealed: boolean;
+  /** Jobs that are there, by state. */
+  readonly counts: Readonly<Record<JobState, number>>;
+  readonly createdAt: Date;
+  /** Null = not yet. Stays when a job of the batch is requeued later. */
+  readonly finishedAt: Date | null;
+  /** Batches that were ever nested in it, and how many of them have finished. */
+  readonly nested: number;
+  readonly nestedFinished: number;
 }
 
 /** A line that an attempt has logged. */
@@ -180,7 +211,7 @@ export interface RecurringDefinition {
 }
 
 /** What its jobs are like. */
-export type RecurringTemplate = Omit<NewJob, "delay" | "runAt" | "deadline" | "recurringId">;
+export type RecurringTemplate = Omit<NewJob, "delay" | "runAt" | "deadline" | "recurringId" | "batch" | "afterBatch">;
 
 export interface ServerInfo {
   /** Unique per start. */

@@ -1,5 +1,7 @@
 /** What a store is asked for, and what it answers. All durations are in milliseconds. `store.ts` has the promises. */
 import type {
+  BatchId,
+  BatchRecord,
   ClaimedJob,
   JobId,
   JobRecord,
@@ -31,7 +33,9 @@ export interface NewJob {
   /** An attempt that would start after this instant deletes the job instead. */
   readonly deadline: Date | null;
   readonly title: string | null;
+  /** At most 32, each of 1 to 64 bytes. */
   readonly tags: readonly string[];
+  /** At most 64 keys and 16 KiB, keys and values together; of keys that begin with `kiln.` as much again. */
   readonly meta: Readonly<Record<string, string>>;
   /** Null = none. A job that has one waits in `throttled`, never in `enqueued`. */
   readonly limit: Limit | null;
@@ -46,6 +50,13 @@ export interface NewJob {
    * requeued, so it is waited for unless `failed` is asked for. A parent that retention removes counts as deleted.
    */
   readonly parents: readonly Parent[];
+  /** The batch that it joins; null = none. A duplicate does not join. */
+  readonly batch: BatchId | null;
+  /**
+   * A batch that has to finish before it goes on, besides its parents: not the one that it joins, nor one that holds that.
+   * Null = none.
+   */
+  readonly afterBatch: BatchId | null;
 }
 
 export type Parent = {
@@ -87,6 +98,31 @@ export interface InsertedJob {
   readonly duplicate: boolean;
   /** A duplicate that the holder has taken its payload from. */
   readonly replaced: boolean;
+}
+
+// ---------------------------------------------------------------------------------------------------- batches
+
+export interface NewBatch {
+  readonly description: string | null;
+  readonly meta: Readonly<Record<string, string>>;
+  /** The batch that it is nested in; null = none. */
+  readonly parent: BatchId | null;
+}
+
+export interface BatchQuery {
+  /** Only batches that are nested in this one, not deeper. Default: all. */
+  readonly parent?: BatchId;
+  /** 1 to 500, default 20; larger counts as 500. */
+  readonly limit?: number;
+  /** `next` of the page before. */
+  readonly cursor?: string;
+}
+
+export interface BatchPage {
+  /** Newest first. */
+  readonly batches: readonly BatchRecord[];
+  /** Null = no more. */
+  readonly next: string | null;
 }
 
 // ----------------------------------------------------------------------------------------------------- claim
@@ -263,6 +299,8 @@ export interface JobFilter {
   readonly state?: JobState;
   readonly queue?: string;
   readonly kind?: string;
+  readonly batch?: BatchId;
+  readonly recurringId?: string;
 }
 
 // --------------------------------------------------------------------------------------------------- inspect
@@ -276,6 +314,8 @@ export interface JobQuery {
   readonly state: JobState;
   readonly queue?: string;
   readonly kind?: string;
+  readonly batch?: BatchId;
+  readonly recurringId?: string;
   readonly tag?: string;
   /** 1 to 500, default 20; larger counts as 500. */
   readonly limit?: number;

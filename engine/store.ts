@@ -7,13 +7,16 @@
  * - **Time is the store's.** Only durations cross this interface, in milliseconds, apart from a user's own `runAt` and
  *   `deadline`. Instants that come back are the store's, with millisecond resolution.
  * - **Every write for a running job is fenced** by (id, claim) and applies only while that claim holds the job.
- * - **Errors** are those of `errors.ts`: `InvalidError`, `NotFoundError`, `ConflictError`, `ClaimLostError`, `StoreError`.
+ * - **Errors** are those of `errors.ts`: `InvalidError`, `NotFoundError`, `ClosedError`, `ConflictError`, `ClaimLostError`,
+ *   `StoreError`.
  *   A driver's own errors never leave the store.
  * - JSON crosses as text (`JsonText`), so that values come back exactly as they were encoded.
  *
  * `test/conformance` (exported as `kiln/conformance`) proves these promises for any store.
  */
 import type {
+  BatchId,
+  BatchRecord,
   ConsoleLine,
   Counts,
   JobId,
@@ -28,6 +31,8 @@ import type {
   ServerRecord,
 } from "./records.ts";
 import type {
+  BatchPage,
+  BatchQuery,
   Beat,
   BeatReply,
   ClaimQuery,
@@ -44,6 +49,7 @@ import type {
   LeadQuery,
   LeadReply,
   LimitQuery,
+  NewBatch,
   NewJob,
   Orphan,
   Outcome,
@@ -82,19 +88,66 @@ export interface StoreCapabilities {
   readonly crossProcessEvents: boolean;
 }
 
-export interface Store {
+// ---------------------------------------------------------------------------------------------------------- transactions
+
+/**
+ * What can be written: at once, when it is a store, or as part of a transaction of the application's. There each call
+ * happens wholly or not at all, so that one which throws leaves nothing and the others may still be committed; and each
+ * sees what those before it have written. Ids are final with the commit: after a rollback they may go to other jobs.
+ */
+export interface Writer {
+  /**
+   * Adds jobs, all or none apart from duplicates of unique jobs; ids of new jobs grow in the order given. Emits `ready` for
+   * the queues concerned. Each field is read once, before anything is checked, so that what was checked is what is stored.
+   * @throws InvalidError naming the position of each bad job, and jobs that would wait for each other for ever
+   * @throws NotFoundError naming the position of a job with a parent or a batch that does not exist
+   * @throws ClosedError naming the position of a job that would join a batch that has finished
+   */
+  insert(jobs: readonly NewJob[]): Promise<InsertedJob[]>;
+
+  /**
+   * Makes a batch, which jobs can join until it has finished.
+   * @throws InvalidError; NotFoundError when there is no such parent; ClosedError when the parent has finished
+   */
+  openBatch(batch: NewBatch): Promise<BatchId>;
+  /**
+   * Says that all is in the batch, so that it finishes once nothing in it is left to do, which may be at once. A batch that
+   * finishes, by whatever call, may finish the one that it is nested in, and so on, and releases the jobs that wait for it,
+   * in the same step. Emits `ready` for their queues. Twice is fine. @throws NotFoundError
+   */
+  sealBatch(id: BatchId): Promise<void>;
+
+  /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON or a key too long. */
+  setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void>;
+}
+
+/**
+ * A writer for a transaction that the application has begun and ends itself, on a connection of its own. Other processes,
+ * and in time this one, learn of the commit from the store.
+ */
+export interface TransactionWriter extends Writer {
+  /** After the commit: wakes this process's servers at once. Harmless after a rollback, and never needed. */
+  notify(): void;
+}
+
+// ----------------------------------------------------------------------------------------------------------------- store
+
+export interface Store extends Writer {
   readonly capabilities: StoreCapabilities;
 
   /** The store's clock. */
   now(): Promise<Date>;
 
   /**
-   * Adds jobs, all or none apart from duplicates of unique jobs; ids of new jobs grow in the order given. Emits `ready` for
-   * the queues concerned.
-   * @throws InvalidError naming the position of each bad job, and jobs that would wait for each other for ever
-   * @throws NotFoundError naming the position of a job with a parent that does not exist
+   * Calls `work` with a transaction open and commits when it has resolved; when it throws, everything is rolled back and
+   * that very error thrown. Nobody sees any of it before the commit, and no event is emitted before, or at all after a
+   * rollback. `writer` throws `ConflictError` once `work` has ended. Transactions of a store run one after the other, and a
+   * store may let its other calls wait meanwhile, at most 10 s: so keep it short, and call only the writer inside; a call of
+   * the store itself would wait for the transaction that waits for it, until it throws `store_busy`.
+   * @throws StoreError `store_busy` when it could not begin within 10 s, `store_closed` when the store was closed meanwhile;
+   * nothing was written then
    */
-  insert(jobs: readonly NewJob[]): Promise<InsertedJob[]>;
+  transaction<T>(work: (writer: Writer) => T | Promise<T>): Promise<T>;
 
   /**
    * All that an idle server needs in one call: moves due jobs of the queried lanes to `enqueued`, claims, and says when
@@ -114,9 +167,6 @@ export interface Store {
    * jobs that run again, with the delay of the first.
    */
   finish(server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]>;
-
-  /** Merges `params` into a running job's. @throws ClaimLostError; InvalidError when a value is not JSON or a key too long. */
-  setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void>;
 
   /**
    * Adds lines to a running job's console, and sets its progress. Kept until the job is pruned. Not safe to send again: the
@@ -150,7 +200,8 @@ export interface Store {
   sweep(limit: number): Promise<number>;
   /**
    * Removes what retention has outlived, unique keys whose window is over, and keys of limits that nobody has used for an
-   * hour. Returns rows removed; at `limit` or more there may be more.
+   * hour. A batch is kept for as long after it finished as a succeeded job, and longer while there still are members of it,
+   * jobs that waited for it or batches nested in it. Returns rows removed; at `limit` or more there may be more.
    */
   prune(query: PruneQuery): Promise<number>;
 
@@ -196,6 +247,9 @@ export interface Store {
   /** @throws InvalidError for a bad state, limit or cursor. */
   jobs(query: JobQuery): Promise<JobPage>;
   counts(): Promise<Counts>;
+  batch(id: BatchId): Promise<BatchRecord | null>;
+  /** @throws InvalidError for a bad limit or cursor. */
+  batches(query: BatchQuery): Promise<BatchPage>;
   /** Keys of limits by their order as text (by UTF-16 or UTF-8, as the store has it). @throws InvalidError for a bad limit */
   limits(query: LimitQuery): Promise<LimitRecord[]>;
   /** Buckets from the one that holds `from` up to, and without, the minute of `to`, ascending. @throws InvalidError */

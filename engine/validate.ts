@@ -27,6 +27,7 @@ import {
   readText,
   type TextRule,
 } from "./problems.ts";
+import type { Writer } from "./store.ts";
 
 /** Checks the fields of one object of options. */
 export class Checker<Field extends string> {
@@ -251,6 +252,9 @@ export function hasMethods(value: unknown, methods: readonly string[]): boolean 
     typeof value === "object" && value !== null && methods.every((name) => typeof read(value, name) === "function")
   );
 }
+
+/** What a store has, and what it gives to the work of a transaction. */
+export const WRITER = ["insert", "openBatch", "sealBatch", "setParams"] as const satisfies readonly (keyof Writer)[];
 
 export function isAbortSignal(value: unknown): value is AbortSignal {
   try {

@@ -2,7 +2,7 @@
 import { StoreError } from "./errors.ts";
 import { decodeJson } from "./json.ts";
 import type { Misfire } from "./rules/misfire.ts";
-import type { HistoryEntry, JobId, JobRecord, JobState, JsonText, RecurringRecord } from "./store.ts";
+import type { BatchId, HistoryEntry, JobId, JobRecord, JobState, JsonText, RecurringRecord } from "./store.ts";
 
 export interface JobView {
   readonly id: JobId;
@@ -39,7 +39,11 @@ export interface JobView {
   readonly progress: number | null;
   /** Jobs that it waits for, or has waited for. */
   readonly parents: readonly JobId[];
-  /** How many of them it still waits for; 0 unless `awaiting`. */
+  /** The batch that it is a member of. */
+  readonly batch: BatchId | null;
+  /** The batch that it waits for, or has waited for. */
+  readonly afterBatch: BatchId | null;
+  /** How many of its parents it still waits for, the batch among them; 0 unless `awaiting`. */
   readonly pendingParents: number;
   /** Jobs that wait, or have waited, for this one, by id; the first 1,000. */
   readonly children: readonly JobId[];

@@ -93,6 +93,8 @@ async function addJobs(store: Store, kinds: readonly string[]): Promise<void> {
     unique: null,
     parents: [],
     limit: null,
+    batch: null,
+    afterBatch: null,
   };
   const count = CLAIMS * LIMIT;
   await store.insert(

@@ -1,15 +1,18 @@
 /** What every store refuses before it writes anything. The client has checked the same with a user's words. */
 import { Problems, pathStep } from "../problems.ts";
 import {
+  type BatchQuery,
   JOB_STATES,
   type JobFilter,
   type JobQuery,
   type JsonText,
-  type Limit,
   type LimitQuery,
+  type NewBatch,
   type NewJob,
   type SeriesQuery,
 } from "../store.ts";
+import { BATCH_RULE, checkBatches, isBatch } from "./batches.ts";
+import { copyNewBatch, copyNewJob } from "./copy.ts";
 import { checkParents, refuseCycle } from "./dependencies.ts";
 import { checkLimit } from "./limit.ts";
 import {
@@ -17,12 +20,15 @@ import {
   JSON_MAX_BYTES,
   KIND,
   LONGEST_DURATION,
+  META,
+  META_RESERVED,
   MINUTE,
   PAGE,
   PARAM_KEY_MAX_BYTES,
   PRIORITY,
   QUEUE,
   RECURRING,
+  TAGS,
 } from "./limits.ts";
 import { isJson, minuteOf } from "./outcome.ts";
 import { checkUnique } from "./unique.ts";
@@ -44,71 +50,85 @@ const isInteger = (value: number, min: number, max: number): boolean =>
 
 const inCall = (index: number): string => `jobs[${index}]`;
 
-/** @throws InvalidError naming `jobs[position].field` of every problem, or what `place` says instead of `jobs[position]`. */
-export function checkNewJobs(jobs: readonly NewJob[], what = "can't insert", place = inCall): void {
+/**
+ * Copies of the jobs, to be used instead of what was given.
+ * @throws InvalidError naming `jobs[position].field` of every problem, or what `place` says instead of `jobs[position]`.
+ */
+export function checkNewJobs(jobs: readonly NewJob[], what = "can't insert", place = inCall): NewJob[] {
   const problems = new Problems();
-  jobs.forEach((job, index) => {
+  // Not map, which passes over holes.
+  const copies = Array.from(jobs, (job, index) => {
     const check = (ok: boolean, field: string, value: unknown, rule: string): void => {
       if (!ok) problems.add(`${place(index)}.${field}`, value, rule);
     };
-    const readable = (field: string, value: unknown, read: () => void): void =>
-      check(succeeds(read), field, value, READABLE);
-    check(isName(job.kind, KIND), "kind", job.kind, KIND_RULE);
-    check(isName(job.queue, QUEUE), "queue", job.queue, QUEUE_RULE);
-    check(isInteger(job.priority, PRIORITY.min, PRIORITY.max), "priority", job.priority, range(PRIORITY));
-    check(isInteger(job.maxAttempts, ATTEMPTS.min, ATTEMPTS.max), "maxAttempts", job.maxAttempts, range(ATTEMPTS));
-    check(isJson(job.args), "args", job.args, "must be JSON");
-    check(fits(job.args, JSON_MAX_BYTES), "args", job.args, `must be at most ${JSON_MAX_BYTES} bytes`);
-    check(job.timeout === null || isDuration(job.timeout), "timeout", job.timeout, DURATION_RULE);
-    check(typeof job.delay === "number" && job.delay <= LONGEST_DURATION, "delay", job.delay, DURATION_RULE);
-    check(isInstant(job.runAt), "runAt", job.runAt, INSTANT_RULE);
-    check(isInstant(job.deadline), "deadline", job.deadline, INSTANT_RULE);
-    check(job.title === null || isClean(job.title), "title", job.title, CLEAN_RULE);
-    check(
-      areClean(() => Array.isArray(job.tags) && Array.from(job.tags)),
-      "tags",
-      job.tags,
-      CLEAN_RULE,
-    );
-    check(
-      areClean(() => isRecord(job.meta) && Object.entries(job.meta).flat()),
-      "meta",
-      job.meta,
-      CLEAN_RULE,
-    );
-    check(isRecurringId(job.recurringId), "recurringId", job.recurringId, RECURRING_RULE);
-    readable("parents", job.parents, () => checkParents(job.parents, index, jobs.length, check));
-    if (job.unique !== null) readable("unique", job.unique, () => checkUnique(job.unique ?? {}, check));
-    if (job.limit !== null) {
-      readable("limit", job.limit, () => checkLimit(problems, `${place(index)}.limit`, job.limit as Limit));
-    }
+    const copy = copyNewJob(job, (field) => check(false, field, job, READABLE));
+    checkFields(copy, check);
+    checkParents(copy.parents, index, jobs.length, check);
+    if (copy.unique !== null) checkUnique(copy.unique, check);
+    if (copy.limit !== null) checkLimit(problems, `${place(index)}.limit`, copy.limit);
+    return copy;
   });
-  if (problems.count === 0) refuseCycle(jobs, problems);
+  if (problems.count === 0) refuseCycle(copies, problems);
   problems.end(what);
+  return copies;
+}
+
+function checkFields(job: NewJob, check: (ok: boolean, field: string, value: unknown, rule: string) => void): void {
+  check(isName(job.kind, KIND), "kind", job.kind, KIND_RULE);
+  check(isName(job.queue, QUEUE), "queue", job.queue, QUEUE_RULE);
+  check(isInteger(job.priority, PRIORITY.min, PRIORITY.max), "priority", job.priority, range(PRIORITY));
+  check(isInteger(job.maxAttempts, ATTEMPTS.min, ATTEMPTS.max), "maxAttempts", job.maxAttempts, range(ATTEMPTS));
+  check(isJson(job.args), "args", job.args, "must be JSON");
+  check(fits(job.args, JSON_MAX_BYTES), "args", job.args, `must be at most ${JSON_MAX_BYTES} bytes`);
+  check(job.timeout === null || isDuration(job.timeout), "timeout", job.timeout, DURATION_RULE);
+  check(typeof job.delay === "number" && job.delay <= LONGEST_DURATION, "delay", job.delay, DURATION_RULE);
+  check(isInstant(job.runAt), "runAt", job.runAt, INSTANT_RULE);
+  check(isInstant(job.deadline), "deadline", job.deadline, INSTANT_RULE);
+  check(job.title === null || isClean(job.title), "title", job.title, CLEAN_RULE);
+  check(areTags(job.tags), "tags", job.tags, TAGS_RULE);
+  check(isMeta(job.meta), "meta", job.meta, META_RULE);
+  check(isRecurringId(job.recurringId), "recurringId", job.recurringId, RECURRING_RULE);
+  checkBatches(job, check);
+}
+
+/** A copy, to be used instead of what was given. @throws InvalidError */
+export function checkNewBatch(given: NewBatch): NewBatch {
+  const problems = new Problems();
+  const batch = copyNewBatch(given, (field) => problems.add(field, given, READABLE));
+  const { description, meta, parent } = batch;
+  if (description !== null && !isClean(description)) problems.add("description", description, CLEAN_RULE);
+  if (!isMeta(meta)) problems.add("meta", meta, META_RULE);
+  if (parent !== null && !isBatch(parent)) problems.add("parent", parent, BATCH_RULE);
+  problems.end("can't open the batch");
+  return batch;
 }
 
 const isRecurringId = (id: unknown): boolean => id === null || isName(id, RECURRING);
 
 const READABLE = "must be readable";
+const TAGS_RULE = `must be at most ${TAGS.max} texts of 1 to ${TAGS.maxBytes} bytes without NUL and without lone surrogates`;
+const META_RULE = `must have at most ${META.maxKeys} keys, none of them empty, and be at most ${META.maxBytes} bytes of text without NUL and without lone surrogates`;
 
-/** `read` may throw: an interceptor may have put anything there. */
-function succeeds(read: () => void): boolean {
-  try {
-    read();
-    return true;
-  } catch {
-    return false;
-  }
+const isTag = (tag: string): boolean => isClean(tag) && tag !== "" && fits(tag, TAGS.maxBytes);
+
+const areTags = (tags: readonly string[]): boolean =>
+  Array.isArray(tags) && tags.length <= TAGS.max && tags.every(isTag);
+
+/** What kiln adds for itself has as much room again: it must not make a job too large that was not. */
+function isMeta(meta: Readonly<Record<string, string>>): boolean {
+  if (!isRecord(meta)) return false;
+  const entries = Object.entries(meta);
+  if (entries.length === 0) return true;
+  if (!entries.every(([key, value]) => key !== "" && isClean(key) && isClean(value))) return false;
+  const [own = [], given = []] = [true, false].map((is) =>
+    entries.filter(([key]) => key.startsWith(META_RESERVED) === is),
+  );
+  return fitMeta(own) && fitMeta(given);
 }
 
-/** `read` may throw: an interceptor may have put anything there. */
-function areClean(read: () => false | readonly unknown[]): boolean {
-  try {
-    const texts = read();
-    return texts !== false && texts.every(isClean);
-  } catch {
-    return false;
-  }
+function fitMeta(entries: readonly (readonly [key: string, value: string])[]): boolean {
+  const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key) + Buffer.byteLength(value), 0);
+  return entries.length <= META.maxKeys && bytes <= META.maxBytes;
 }
 
 const isRecord = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -150,6 +170,9 @@ export function checkQuery(query: JobQuery): number {
   checkState(problems, query.state);
   return checkPage(problems, query);
 }
+
+/** The page size to use. @throws InvalidError */
+export const checkBatchQuery = (query: BatchQuery): number => checkPage(new Problems(), query);
 
 /** The page size to use. @throws InvalidError */
 export const checkLimitQuery = (query: LimitQuery): number => checkPage(new Problems(), query);

@@ -1,7 +1,16 @@
 /** Jobs that wait for other jobs: what may be asked for, and what the end of a parent does to a child. */
 import { NotFoundError } from "../errors.ts";
 import type { Problems } from "../problems.ts";
-import { type JobId, type JobState, type NewJob, PARENT_STATES, type Parent, type ParentState } from "../store.ts";
+import {
+  type BatchId,
+  type JobId,
+  type JobState,
+  type NewJob,
+  PARENT_STATES,
+  type Parent,
+  type ParentState,
+} from "../store.ts";
+import { type BatchState, findBatch } from "./batches.ts";
 import { readyState } from "./state.ts";
 import type { Holder } from "./unique.ts";
 
@@ -64,15 +73,18 @@ export function checkParents(
 
 const isInteger = (value: unknown, min: number): value is number => Number.isSafeInteger(value) && Number(value) >= min;
 
-/** Adds a problem when jobs of the call would wait for each other for ever. Their parents must have been checked. */
-export function refuseCycle(jobs: readonly NewJob[], problems: Problems): void {
+/**
+ * Adds a problem when jobs of the call would wait for each other for ever. Their parents must have been checked. `place` is
+ * what the call's jobs are called.
+ */
+export function refuseCycle(jobs: readonly NewJob[], problems: Problems, place = "jobs"): void {
   if (!jobs.some(({ parents }) => parents.length > 0)) return;
   const graph = parentPositions(jobs, firstOfKey(jobs));
   const order = parentsFirst(graph);
   if (order.length === graph.length) return;
   const cycle = findCycle(graph, new Set(order));
   const path = [...cycle, cycle[0]].join(" → ");
-  problems.add(`jobs[${cycle[0]}].parents`, cycle, `must not wait for itself (jobs ${path} of the call)`);
+  problems.add(`${place}[${cycle[0]}].parents`, cycle, `must not wait for itself (jobs ${path} of the call)`);
 }
 
 /** For each position the first one that has the same unique key: the job that the others are duplicates of. */
@@ -125,9 +137,19 @@ function findCycle(graph: readonly (readonly number[])[], sorted: ReadonlySet<nu
   return path.slice(places.get(at));
 }
 
+/** How a batch stands among the parents of a job that waits for it: it never fails, and ends as `succeeded`. */
+export const asParent = (batch: BatchId): number => -batch;
+
+/** The other way round, for all that one job waits for. */
+export function splitParents(parents: readonly number[]): { parents: JobId[]; afterBatch: BatchId | null } {
+  const batch = parents.find((parent) => parent < 0);
+  return { parents: parents.filter((parent) => parent > 0), afterBatch: batch === undefined ? null : -batch };
+}
+
 /** That a child waits, or waited, for a parent. */
 export interface Link {
-  readonly parent: JobId;
+  /** The id of a job, or that of a batch by `asParent`. */
+  readonly parent: number;
   readonly mask: number;
   /** Not met yet. */
   readonly open: boolean;
@@ -154,6 +176,8 @@ export interface Family {
   readonly ids: readonly JobId[];
   /** State of a job from before the call; undefined = there is none. */
   readonly stateOf: (id: JobId) => JobState | undefined;
+  /** Undefined = there is no such batch. */
+  readonly batchOf: (id: BatchId) => BatchState | undefined;
 }
 
 /** Ids from before the call whose states `births` asks for. */
@@ -169,11 +193,11 @@ export function namedParents(jobs: readonly NewJob[], holders: readonly (Holder 
   return [...ids];
 }
 
-/** By position; duplicates have no parents. @throws NotFoundError for a parent that does not exist */
+/** By position; duplicates have no parents. @throws NotFoundError for a parent or a batch to wait for that does not exist */
 export function births(family: Family): Birth[] {
   const { jobs, holders } = family;
   const found: Birth[] = jobs.map(() => NO_PARENTS);
-  if (!jobs.some(({ parents }) => parents.length > 0)) return found;
+  if (!jobs.some(({ parents, afterBatch }) => parents.length > 0 || afterBatch !== null)) return found;
   const stands = holders.map((holder, position) => (holder && "position" in holder ? holder.position : position));
   const graph = parentPositions(jobs, stands).map((parents, position) => (holders[position] === null ? parents : []));
   for (const position of parentsFirst(graph)) {
@@ -182,12 +206,17 @@ export function births(family: Family): Birth[] {
   return found;
 }
 
-function birth({ jobs, holders, ids, stateOf }: Family, position: number, before: readonly Birth[]): Birth {
-  const masks = new Map<JobId, { mask: number; end: ParentEnd | null }>();
-  (jobs[position] as NewJob).parents.forEach((parent, place) => {
+function birth({ jobs, holders, ids, stateOf, batchOf }: Family, position: number, before: readonly Birth[]): Birth {
+  const masks = new Map<number, { mask: number; end: ParentEnd | null }>();
+  const { parents, afterBatch } = jobs[position] as NewJob;
+  parents.forEach((parent, place) => {
     const { id, end } = find(parent, place);
     masks.set(id, { mask: maskOf(parent.on) & (masks.get(id)?.mask ?? ANY_END), end });
   });
+  if (afterBatch !== null) {
+    const { finished } = findBatch(batchOf, afterBatch, `jobs[${position}].afterBatch`);
+    masks.set(asParent(afterBatch), { mask: ANY_END, end: finished ? "succeeded" : null });
+  }
 
   /** The parent's id and how it ended, null = it has not. */
   function find(parent: Parent, place: number): { id: JobId; end: ParentEnd | null } {

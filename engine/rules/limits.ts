@@ -17,6 +17,8 @@ export const JSON_MAX_BYTES = 1024 * 1024;
 /** The name of a checkpoint. */
 export const PARAM_KEY_MAX_BYTES = 256;
 export const TITLE_MAX_BYTES = 200;
+/** Of a batch. */
+export const DESCRIPTION_MAX_BYTES = 1024;
 export const REASON_MAX_BYTES = 256;
 export const ERROR_MAX_BYTES = 2 * 1024;
 export const TRACE_MAX_BYTES = 8 * 1024;

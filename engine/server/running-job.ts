@@ -4,11 +4,12 @@ import { StoreError } from "../errors.ts";
 import type { Job } from "../job.ts";
 import { decodeJson, encodeJson } from "../json.ts";
 import type { Logger } from "../logger.ts";
-import { Problems, pathStep, readText } from "../problems.ts";
+import { pathStep, readText } from "../problems.ts";
 import { PARAM_KEY_MAX_BYTES } from "../rules/limits.ts";
 import { occurrenceOf } from "../rules/recurring.ts";
 import type { Runtime } from "../runtime.ts";
-import type { ClaimedJob, JobId, JsonText, Store } from "../store.ts";
+import type { ClaimedJob, JobId, JsonText, Store, Writer } from "../store.ts";
+import { Checker, WRITER } from "../validate.ts";
 import type { JobConsole } from "./console.ts";
 
 export interface RunningJobDeps {
@@ -27,26 +28,46 @@ const RETRY_FIRST = 100;
 const RETRY_LONGEST = 5_000;
 
 export function runningJob(claimed: ClaimedJob, args: unknown, deps: RunningJobDeps): Job<unknown> {
-  const { id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta, parents } =
-    claimed;
+  const {
+    id,
+    claim,
+    kind,
+    queue,
+    priority,
+    attempt,
+    maxAttempts,
+    createdAt,
+    runAt,
+    deadline,
+    title,
+    tags,
+    meta,
+    parents,
+  } = claimed;
   const params = new Map<string, JsonText>(Object.entries(claimed.params));
   return {
     ...{ id, kind, queue, priority, attempt, maxAttempts, createdAt, runAt, deadline, title, tags, meta },
     ...{ args, parents },
     recurringId: claimed.recurringId,
+    batch: claimed.batch,
     occurrence: occurrenceOf(claimed),
     parentOutputs: () => readOutputs(parents, deps),
     param<Value>(key: string) {
       const json = params.get(key);
       return json === undefined ? undefined : (decodeJson(json) as Value);
     },
-    async setParam(key, value) {
+    async setParam(key, value, options) {
       deps.onSign();
-      const problems = new Problems();
-      readText(problems, "key", key, { maxBytes: PARAM_KEY_MAX_BYTES, empty: true });
-      problems.end(SAVE);
+      const check = new Checker(SAVE, options, ["within"]);
+      readText(check.problems, "key", key, { maxBytes: PARAM_KEY_MAX_BYTES, empty: true });
+      const within = check.object<Writer>("within", WRITER);
+      check.end();
       const json = encodeJson(value, SAVE, `params${pathStep(key)}`);
-      await saveParam(claimed, key, json, deps);
+      // A computed key, so that a param may have any name.
+      const save = (writer: Writer): Promise<void> => writer.setParams({ id, claim }, { [key]: json });
+      // A transaction in which something has failed is not as it was: to try again is up to whoever has begun it.
+      if (within !== undefined) return save(within);
+      await answered("setParams", () => save(deps.store), deps);
       params.set(key, json);
     },
     log(message) {
@@ -65,11 +86,6 @@ async function readOutputs(parents: readonly JobId[], deps: RunningJobDeps): Pro
   if (parents.length === 0) return new Map();
   const outputs = await answered("outputs", () => deps.store.outputs(parents), deps);
   return new Map([...outputs].map(([id, json]) => [id, decodeJson(json)]));
-}
-
-function saveParam({ id, claim }: ClaimedJob, key: string, json: JsonText, deps: RunningJobDeps): Promise<void> {
-  // A computed key, so that a param may have any name.
-  return answered("setParams", () => deps.store.setParams({ id, claim }, { [key]: json }), deps);
 }
 
 /**

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { setTimeout } from "node:timers/promises";
 import { readLines, sharedNow, toRuns } from "./log.ts";
 import type { Run } from "./verdict.ts";
@@ -127,5 +128,22 @@ export class Fleet {
       assert.ok(performance.now() < end, `${name} ran nothing for ${LIMIT} ms: ${this.#output}`);
       await setTimeout(10);
     }
+  }
+}
+
+/** Rows of the table of live jobs and of the archive. */
+export function countRows(database: string): { live: number; archived: number } {
+  const db = new DatabaseSync(database, { readOnly: true });
+  const count = (table: string): number => Number(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.["n"]);
+  const rows = { live: count("kiln_jobs"), archived: count("kiln_archive") };
+  db.close();
+  return rows;
+}
+
+export async function until(done: () => Promise<boolean>, limit: number): Promise<void> {
+  const end = performance.now() + limit;
+  while (!(await done())) {
+    assert.ok(performance.now() < end, `not done within ${limit} ms`);
+    await setTimeout(50);
   }
 }

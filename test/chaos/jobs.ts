@@ -15,6 +15,15 @@ export const hopeless = defineJob("hopeless", { ...options, maxAttempts: 2 });
 export const slow = defineJob<{ readonly ms: number }>("slow", options);
 export const delayed = defineJob("delayed", options);
 
+/** Limited kinds, each of its own key, whose jobs work for `LIMITED_WORK` milliseconds. */
+export const LIMITED_WORK = 200;
+export const rated = defineJob("rated", { ...options, limit: { rate: 40, burst: 5 } });
+export const capped = defineJob("capped", { ...options, limit: { max: 4 } });
+export const ratedAndCapped = defineJob("rated_and_capped", {
+  ...options,
+  limit: { rate: 20, burst: 10, max: 6 },
+});
+
 /** How each kind has to end, whatever is killed. */
 export const ENDS: ReadonlyMap<string, JobState> = new Map([
   [plain.kind, "succeeded"],

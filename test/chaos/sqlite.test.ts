@@ -6,13 +6,12 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { Client } from "../../engine/client.ts";
 import type { JobId, JobRecord } from "../../engine/store.ts";
 import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
-import { Fleet } from "./fleet.ts";
+import { countRows, Fleet, until } from "./fleet.ts";
 import { Load } from "./load.ts";
 import { verdict } from "./verdict.ts";
 
@@ -69,20 +68,4 @@ test(`two processes survive ${ROUNDS} rounds of kill -9`, async (t) => {
 async function unfinished(store: SqliteStore): Promise<number> {
   const { scheduled, enqueued, processing } = await store.counts();
   return scheduled + enqueued + processing;
-}
-
-function countRows(database: string): { live: number; archived: number } {
-  const db = new DatabaseSync(database, { readOnly: true });
-  const count = (table: string): number => Number(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.["n"]);
-  const rows = { live: count("kiln_jobs"), archived: count("kiln_archive") };
-  db.close();
-  return rows;
-}
-
-async function until(done: () => Promise<boolean>, limit: number): Promise<void> {
-  const end = performance.now() + limit;
-  while (!(await done())) {
-    assert.ok(performance.now() < end, `not done within ${limit} ms`);
-    await setTimeout(50);
-  }
 }

@@ -11,7 +11,15 @@ function recordOf(fields: Partial<JobRecord>): JobRecord {
   return {
     ...{ id: 1, claim: 1, kind: "plain", queue: "default", args: "{}", priority: 0, attempt: 1, maxAttempts: 3 },
     ...{ timeout: null, runAt: AT, deadline: null, createdAt: AT, title: null, tags: [], meta: {}, params: {} },
-    ...{ recurringId: null, limitKey: null, parents: [], pendingParents: 0, children: [] },
+    ...{
+      recurringId: null,
+      limitKey: null,
+      batch: null,
+      afterBatch: null,
+      parents: [],
+      pendingParents: 0,
+      children: [],
+    },
     ...{
       state: "succeeded",
       attemptedAt: AT,

@@ -5,7 +5,7 @@ import { FencedError, ShutdownError } from "../../engine/errors.ts";
 import type { Handler, HandlerFunction, JobDefinition } from "../../engine/job.ts";
 import { Server } from "../../engine/server/server.ts";
 import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
-import { delayed, flaky, hopeless, plain, slow } from "./jobs.ts";
+import { capped, delayed, flaky, hopeless, LIMITED_WORK, plain, rated, ratedAndCapped, slow } from "./jobs.ts";
 import { sharedNow, writeLine } from "./log.ts";
 import type { RunEnd } from "./verdict.ts";
 
@@ -42,6 +42,9 @@ const handlers = [
     throw new Error("as always");
   }),
   logged(slow, ({ args }, { signal }) => setTimeout(args.ms, undefined, { signal })),
+  ...[rated, capped, ratedAndCapped].map((definition) =>
+    logged(definition, (_job, { signal }) => setTimeout(LIMITED_WORK, undefined, { signal })),
+  ),
 ];
 
 const store = await SqliteStore.open({ path: database });

@@ -76,6 +76,8 @@ test("get shows a job with its JSON decoded, and null for one that is not there"
       meta: { a: "b" },
       recurringId: null,
       limitKey: null,
+      batch: null,
+      afterBatch: null,
       params: { step: { row: 5 } },
     },
     ...{ output: { sent: true }, server: "s", cancelRequested: false, history: [], progress: null },
@@ -181,7 +183,7 @@ test("a bad query is refused, with every unknown field named", async () => {
   assert.deepEqual(
     await rules({ state: "done", queue: "", kind: 5, tag: "", limit: 0, cursor: 7, sort: "id", tags: [] }),
     [
-      "sort is unknown (known are state, queue, kind, tag, limit, cursor)",
+      "sort is unknown (known are state, queue, kind, batch, recurringId, tag, limit, cursor)",
       "tags is unknown (did you mean tag?)",
       `state must be one of ${STATES}`,
       `queue ${QUEUE_RULE}`,

@@ -70,8 +70,8 @@ export const adminCases: Group = {
     const before = await clock(store);
     const jobs = await oneOfEach(store);
     const { attempt } = await record(store, jobs.failed);
-    const ends = [jobs.awaiting, jobs.scheduled, jobs.enqueued, jobs.failed];
-    assert.equal(await store.delete({ ids: [...ends, ...ends, jobs.succeeded, jobs.deleted] }), 4);
+    const ends = [jobs.awaiting, jobs.scheduled, jobs.throttled, jobs.enqueued, jobs.failed];
+    assert.equal(await store.delete({ ids: [...ends, ...ends, jobs.succeeded, jobs.deleted] }), 5);
     for (const id of ends) {
       const done = await record(store, id);
       assert.equal(done.state, "deleted");
@@ -110,7 +110,7 @@ export const adminCases: Group = {
     const second = await oneOfEach(store, { queue: "a", kind: "y" });
     assert.equal(await store.delete({ ids: [first.failed, first.enqueued], state: "failed" }), 1, "both must match");
     assert.equal(await stateOf(store, first.enqueued), "enqueued");
-    for (const state of ["awaiting", "scheduled", "enqueued", "failed", "processing"] as const) {
+    for (const state of ["awaiting", "scheduled", "throttled", "enqueued", "failed", "processing"] as const) {
       assert.equal(await store.delete({ state, queue: "b" }), 0);
       assert.equal(await store.delete({ state, queue: "a", kind: "y" }), 1);
       assert.equal(await store.delete({ state, queue: "a" }), state === "failed" ? 0 : 1);

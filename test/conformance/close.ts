@@ -14,7 +14,12 @@ export const closeCases: Group = {
     const { id: _id, ...info } = { id: "", hostname: "h", pid: 1, version: "1", queues: [], kinds: [], workers: 1 };
     const calls: { [Verb in Exclude<keyof Store, "close" | "capabilities" | "subscribe">]: () => Promise<unknown> } = {
       now: () => store.now(),
+      transaction: () => store.transaction((writer) => writer.insert([newJob()])),
       insert: () => store.insert([newJob()]),
+      openBatch: () => store.openBatch({ description: null, meta: {}, parent: null }),
+      sealBatch: () => store.sealBatch(1),
+      batch: () => store.batch(1),
+      batches: () => store.batches({}),
       claim: () => store.claim({ server: "s1", sequence: 1, queues: ["default"], kinds: [], limit: 1 }),
       finish: () => store.finish("s1", [outcome(job, "succeeded")]),
       setParams: () => store.setParams(job, {}),

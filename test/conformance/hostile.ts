@@ -90,6 +90,20 @@ export async function storedExactlyOrRefused(store: Store, fields: readonly Part
   assert.equal(await store.delete({ ids }), ids.length);
 }
 
+/** Says what `value` says when it is asked first, and `later` from then on; so do the objects within. */
+export function fickle<T extends object>(value: T, later: unknown): T {
+  const asked = new Set<PropertyKey>();
+  return new Proxy(value, {
+    get(target, key) {
+      const found: unknown = Reflect.get(target, key);
+      if (Array.isArray(target) && !/^\d+$/.test(String(key))) return found;
+      if (asked.has(key)) return later;
+      asked.add(key);
+      return typeof found === "object" && found !== null && !(found instanceof Date) ? fickle(found, later) : found;
+    },
+  });
+}
+
 async function idUnlessRefused(store: Store, job: NewJob): Promise<JobId | null> {
   try {
     return only(await store.insert([job])).id;

@@ -77,7 +77,7 @@ export const insertCases: Group = {
       meta: { z: "1", a: "", "k.é": "😀" },
     });
     const id = await insertOne(store, given);
-    const { delay: _delay, runAt: _runAt, unique: _unique, limit: _limit, ...fields } = given;
+    const { delay: _delay, runAt: _runAt, unique: _unique, limit: _limit, afterBatch: _after, ...fields } = given;
     const fresh = await record(store, id);
     assert.deepEqual(pick(fresh, fields), fields);
     assert.deepEqual(

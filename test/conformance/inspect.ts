@@ -60,6 +60,21 @@ export const inspectCases: Group = {
     await advance(MINUTE);
     const later = await claimOne(store, { limit: 1 });
     assert.deepEqual(await page({ state: "processing" }), [later.id, at(processing, 2).id, at(processing, 0).id]);
+    const limit = { key: "a", max: 1, rate: 0, per: 0, burst: 0 };
+    const throttled = await insertMany(
+      store,
+      [0, 9, -9, 9, 0].map((priority) => newJob({ priority, limit, queue: `q${priority}` })),
+    );
+    assert.deepEqual(
+      await page({ state: "throttled" }),
+      [1, 3, 0, 4, 2].map((index) => at(throttled, index)),
+    );
+    const parents = [{ id: later.id, on: ["succeeded"] as const }];
+    const awaiting = await insertMany(
+      store,
+      [0, 9, -9].map((priority) => newJob({ priority, parents })),
+    );
+    assert.deepEqual(await page({ state: "awaiting" }), awaiting.toReversed());
   },
 
   async JobsFinalOrder({ store, advance }) {

@@ -1,6 +1,7 @@
 /** Jobs with a limit that wait for other jobs, or are unique. */
 import assert from "node:assert/strict";
 import type { NewJob, Store } from "../../engine/store.ts";
+import { KEEP } from "./dependencies-support.ts";
 import { atOnce } from "./limits-support.ts";
 import {
   at,
@@ -20,6 +21,7 @@ import {
   record,
   register,
   running,
+  SECOND,
   stateOf,
 } from "./support.ts";
 
@@ -114,6 +116,39 @@ export const limitedTiesCases: Group = {
     assert.equal(await store.requeue({ ids: [doomed] }), 1);
     assert.equal(await stateOf(store, doomed), "throttled", "its limit was kept");
     assert.deepEqual(await claimIds(store), [doomed]);
+  },
+
+  /** A child outlives its key's row: when it is let go its own rule counts. */
+  async PrunedKey({ store, advance }) {
+    await register(store, "s1", { deadAfter: 9 * HOUR });
+    const head = await running(store);
+    await end(store, await running(store, { queue: "first", limit: atOnce(1) }), "succeeded");
+    const parents = [{ id: head.id, on: ["succeeded"] as const }];
+    const children = await insertMany(store, newJobs(3, { parents, limit: atOnce(2) }));
+    await advance(2 * HOUR);
+    assert.equal(await store.prune({ ...KEEP, limit: 10 }), 1);
+    assert.equal(await limitOf(store, "k"), null);
+    await end(store, head, "succeeded");
+    assert.deepEqual(await limitOf(store, "k"), { max: 2, active: 0, throttled: 3 });
+    assert.deepEqual(await claimIds(store), children.slice(0, 2));
+  },
+
+  /** A child that waited for its parent to be deleted is let go when that is pruned. */
+  async PrunedParent({ store, advance }) {
+    await register(store);
+    const head = await running(store);
+    await end(store, head, "failed");
+    const parents = [{ id: head.id, on: ["deleted"] as const }];
+    const children = await insertMany(store, newJobs(2, { parents, limit: atOnce(1) }));
+    await advance(HOUR);
+    assert.equal(await store.prune({ ...KEEP, failed: SECOND }), 1);
+    for (const id of children) assert.equal(await stateOf(store, id), "throttled");
+    assert.deepEqual(await limitOf(store, "k"), { max: 1, active: 0, throttled: 2 });
+    const job = await claimOne(store);
+    assert.equal(job.id, children[0]);
+    assert.deepEqual(await claimIds(store), []);
+    await end(store, job, "succeeded");
+    assert.deepEqual(await claimIds(store), children.slice(1));
   },
 
   async HeldWhileThrottled({ store }) {

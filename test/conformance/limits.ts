@@ -194,6 +194,20 @@ export const limitsCases: Group = {
     assert.deepEqual(await claimIds(store), [second]);
   },
 
+  /** A retry without a delay waits for a place like the others; being older it goes first. */
+  async RetryNow({ store }) {
+    await register(store);
+    const [first, second] = await waiters(store, atOnce(1), 2);
+    for (const delay of [0, -1, Number.NEGATIVE_INFINITY]) {
+      const job = await claimOne(store);
+      assert.equal(job.id, first);
+      await end(store, job, "scheduled", { delay, reason: "retry" }, "throttled");
+    }
+    assert.equal(at((await record(store, first as JobId)).history, -1).state, "throttled");
+    await end(store, await claimOne(store), "succeeded");
+    assert.deepEqual(await claimIds(store), [second]);
+  },
+
   async DeleteWaiting({ store, advance }) {
     await register(store);
     const limit = atOnce(1);

@@ -8,6 +8,7 @@ import type {
   RecurringTemplate,
   Store,
 } from "../../engine/store.ts";
+import { fickle } from "./hostile.ts";
 import {
   assertNear,
   at,
@@ -29,7 +30,8 @@ import {
   subscribe,
 } from "./support.ts";
 
-const { delay: _delay, runAt: _runAt, deadline: _deadline, recurringId: _recurringId, ...TEMPLATE } = newJob();
+const { delay: _delay, runAt: _runAt, deadline: _deadline, recurringId: _recurringId, ...rest } = newJob();
+const { batch: _batch, afterBatch: _afterBatch, ...TEMPLATE } = rest;
 
 /** A recurring job `a` that is new and never due. */
 export function recurringOf(fields: Partial<PutRecurring> = {}): PutRecurring {
@@ -115,6 +117,21 @@ export const recurringCases: Group = {
     found.nextRunAt?.setTime(1);
     assert.deepEqual((await row(store)).nextRunAt, new Date(HOUR));
     assert.deepEqual((await row(store)).template.meta, { a: "1" });
+  },
+
+  /** What was checked is what is stored, also when an object says something else each time that it is asked. */
+  async Fickle({ store }) {
+    const content = ({ createdAt: _created, updatedAt: _updated, version: _version, ...fields }: RecurringRecord) =>
+      fields;
+    const expected = content(await put(store, { template: FULL }));
+    for (const later of [undefined, -1, "\u0000", Symbol("later")]) {
+      await store.removeRecurring("a");
+      await store.putRecurring(fickle(recurringOf({ template: FULL }), later));
+      const found = await row(store);
+      assert.deepEqual(content(found), expected);
+      const fired = await store.fireRecurring(fickle(firing(found, { jobs: [newJob({ title: "x" })] }), later));
+      assert.equal((await record(store, only(fired).id)).title, "x");
+    }
   },
 
   async CAS({ store, advance }) {
@@ -275,6 +292,22 @@ export const recurringCases: Group = {
     await refused(fire(store, due, { lastRunAt: new Date(-1) }), "lastRunAt");
     assert.deepEqual(await snapshot(store), before);
     assert.deepEqual(await row(store), due);
+  },
+
+  /** A run that is a duplicate of a unique job adds nothing, and the schedule moves all the same. */
+  async FireDuplicate({ store }) {
+    const unique = { key: "0".repeat(32), window: null, onConflict: "keep" } as const;
+    const jobs = [newJob({ recurringId: "a", unique })];
+    const first = await putDue(store, 0, { template: { ...TEMPLATE, unique } });
+    const { id } = only(await fire(store, first, { jobs }));
+    const second = await row(store);
+    const nextRunAt = new Date((await clock(store)) + HOUR);
+    const again = only(await fire(store, second, { jobs, nextRunAt }));
+    assert.deepEqual(again, { id, state: "enqueued", duplicate: true, replaced: false });
+    const after = await row(store);
+    assert.ok(after.version > second.version);
+    assert.deepEqual([after.nextRunAt, after.lastJobId], [nextRunAt, id]);
+    assert.equal((await store.counts()).enqueued, 1);
   },
 
   async FireConcurrent({ store }) {

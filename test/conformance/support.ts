@@ -18,6 +18,7 @@ import type {
   ServerInfo,
   Store,
   StoreEvent,
+  TransactionWriter,
 } from "../../engine/store.ts";
 
 /** One empty store and its clock, for one case. */
@@ -29,9 +30,16 @@ export interface Harness {
   close(): Promise<void>;
 }
 
-export type Case = (harness: Harness) => Promise<void>;
+/** A transaction that the application has begun itself, on a connection of its own. */
+export interface OwnTransaction {
+  readonly writer: TransactionWriter;
+  commit(): Promise<void>;
+  rollback(): Promise<void>;
+}
+
+export type Case<H extends Harness = Harness> = (harness: H) => Promise<void>;
 /** Cases by name. */
-export type Group = Readonly<Record<string, Case>>;
+export type Group<H extends Harness = Harness> = Readonly<Record<string, Case<H>>>;
 
 /** How long a case may take on a store whose clock runs by itself. Much shorter than the durations that cases use. */
 export const SLACK = 30_000;
@@ -69,6 +77,8 @@ export function newJob(fields: Partial<NewJob> = {}): NewJob {
     unique: null,
     parents: [],
     limit: null,
+    batch: null,
+    afterBatch: null,
     ...fields,
   };
 }
@@ -212,7 +222,8 @@ export async function snapshot(store: Store): Promise<unknown> {
   const jobs: Partial<Record<JobState, JobRecord[]>> = {};
   for (const state of ALL_STATES) jobs[state] = await allPages(store, { state, limit: 500 });
   const queues = (await store.queues()).map(({ latency, ...queue }) => ({ ...queue, waiting: latency !== null }));
-  return { jobs, counts: await store.counts(), servers: await store.servers(), queues };
+  const { batches } = await store.batches({ limit: 500 });
+  return { jobs, counts: await store.counts(), servers: await store.servers(), queues, batches };
 }
 
 export const idsOf = (jobs: readonly { readonly id: JobId }[]): JobId[] => jobs.map(({ id }) => id);

@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { after, before, test } from "node:test";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -72,5 +73,32 @@ test("the kinds of jobs in README.md can be enqueued as they are shown", async (
   }
   const code = await new Promise((resolve) => child.on("close", resolve));
   assert.equal(code, 0, output);
-  assert.equal(output, "{ scheduled: 2, enqueued: 3, awaiting: 1, throttled: 1 }\n");
+  assert.equal(output, "3 invoices\n{ scheduled: 2, enqueued: 6, awaiting: 2, throttled: 1 }\n");
+});
+
+test("the transaction in README.md leaves the order and its job", async () => {
+  const readme = await readFile(join(ROOT, "README.md"), "utf8");
+  const [, program] =
+    /^## In your own transaction$.*?^```ts\n(.*?)^```$/ms.exec(readme) ?? assert.fail("README.md shows no transaction");
+  assert.ok(program);
+  await writeFile(join(dir, "transaction.ts"), program);
+  const child = spawn(process.execPath, ["--conditions=kiln-source", "transaction.ts"], { cwd: dir, timeout: 20_000 });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (chunk: Buffer) => {
+      output += chunk;
+    });
+  }
+  const code = await new Promise((resolve) => child.on("close", resolve));
+  assert.equal(code, 0, output);
+  assert.match(output, /^ {2}enqueued: 1,$/m);
+  const db = new DatabaseSync(join(dir, "shop.db"));
+  assert.deepEqual(
+    db
+      .prepare("SELECT total FROM orders")
+      .all()
+      .map(({ total }) => total),
+    [1200],
+  );
+  db.close();
 });

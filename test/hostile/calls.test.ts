@@ -5,7 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
+import { Batch } from "../../engine/batch.ts";
 import type { Client } from "../../engine/client.ts";
+import { NotFoundError } from "../../engine/errors.ts";
 import { defineJob } from "../../engine/job.ts";
 import { Server } from "../../engine/server/server.ts";
 import { JOB_STATES } from "../../engine/store.ts";
@@ -25,12 +27,24 @@ type Call = (client: Client, value: never) => Promise<unknown>;
 const IDS = ["2^31 - 1", "2^31", "2^53 - 1"];
 const QUEUES = ["__proto__", "constructor", "number as text", "duration as text", "largest text"];
 const KINDS = ["constructor", "toJSON", "x", "largest text"];
+/** Of recurring jobs. */
+const NAMES = [...QUEUES, "constructor", "toJSON"].filter((name, place, all) => all.indexOf(name) === place);
 const FITTING = ["blank", "every plane", "__proto__", "constructor", "toJSON", "SQL and JSON path", "number as text"];
 const TEXTS = [...FITTING, "duration as text", "largest text", "too large text", "1 MiB", "1 MiB + 1"];
+const RECURRING = ["__proto__", "constructor", "toJSON", "number as text", "duration as text", "largest text"];
+/** There is no such recurring job, or batch: that counts as nothing found. */
+const unknown = async (call: Promise<unknown>): Promise<void> => {
+  const error = await call.then(
+    () => assert.fail(),
+    (error: unknown) => error,
+  );
+  if (!(error instanceof NotFoundError)) throw error;
+};
 const none = async (call: Promise<unknown>): Promise<void> => assert.ok([0, null].includes((await call) as never));
 const empty = async (call: ReturnType<Client["list"]>): Promise<void> => {
   assert.deepEqual(await call, { jobs: [], next: null });
 };
+const lines = async (call: Promise<unknown>): Promise<void> => assert.deepEqual(await call, []);
 const state = "failed";
 
 /** Calls that, if they take a value, find nothing; and the names of the values that they take. */
@@ -49,6 +63,21 @@ const HARMLESS: Readonly<Record<string, readonly [Call, readonly string[]]>> = {
   "requeue({ state })": [(client, value) => none(client.requeue({ state: value })), []],
   "requeue({ queue })": [(client, queue) => none(client.requeue({ state, queue })), QUEUES],
   "requeue({ kind })": [(client, kind) => none(client.requeue({ state, kind })), KINDS],
+  "delete({ batch })": [(client, batch) => none(client.delete({ state, batch })), IDS],
+  "requeue({ recurringId })": [(client, recurringId) => none(client.requeue({ state, recurringId })), NAMES],
+  batch: [(client, id) => none(client.batch(id)), IDS],
+  sealBatch: [(client, id) => unknown(client.sealBatch(id)), IDS],
+  startBatch: [(client, batch) => client.startBatch(batch), []],
+  openBatch: [(client, batch) => client.openBatch(batch), []],
+  batches: [(client, query) => client.batches(query), []],
+  "batches({ parent })": [(client, parent) => client.batches({ parent }), IDS],
+  "batches({ limit })": [(client, limit) => client.batches({ limit }), IDS],
+  "batches({ cursor })": [(client, cursor) => client.batches({ cursor }), []],
+  "a batch's parent": [(client, parent) => unknown(client.startBatch(new Batch({ parent }))), IDS],
+  "enqueue({ batch })": [(client, batch) => unknown(client.enqueue(task, { n: 1 }, { batch })), IDS],
+  "enqueue({ afterBatch })": [(client, afterBatch) => unknown(client.enqueue(task, { n: 1 }, { afterBatch })), IDS],
+  "list({ batch })": [(client, batch) => empty(client.list({ state, batch })), IDS],
+  "list({ recurringId })": [(client, recurringId) => empty(client.list({ state, recurringId })), NAMES],
   list: [(client, query) => client.list(query), []],
   "list({ state })": [(client, value) => client.list({ state: value }), []],
   "list({ queue })": [(client, queue) => empty(client.list({ state, queue })), QUEUES],
@@ -64,6 +93,18 @@ const HARMLESS: Readonly<Record<string, readonly [Call, readonly string[]]>> = {
     (client, to) => client.series({ from: new Date(0), to, step: "1m" }),
     ["year 1970", "year 9999", "Date that lies"],
   ],
+  within: [async (client, writer) => client.within(writer), []],
+  "console(id)": [(client, id) => lines(client.console(id)), IDS],
+  "console(id, options)": [(client, options) => client.console(1, options), []],
+  "console(id, { after })": [(client, after) => lines(client.console(9, { after })), ["-0", ...IDS]],
+  "console(id, { limit })": [(client, limit) => client.console(9, { limit }), []],
+  limits: [(client, query) => client.limits(query), []],
+  "limits({ after })": [(client, after) => lines(client.limits({ after })), ["empty text", ...TEXTS]],
+  "limits({ limit })": [(client, limit) => lines(client.limits({ limit })), IDS],
+  removeRecurring: [(client, id) => unknown(client.removeRecurring(id)), RECURRING],
+  pauseRecurring: [(client, id) => unknown(client.pauseRecurring(id)), RECURRING],
+  resumeRecurring: [(client, id) => unknown(client.resumeRecurring(id)), RECURRING],
+  triggerRecurring: [(client, id) => unknown(client.triggerRecurring(id)), RECURRING],
   "series({ step })": [(client, step) => client.series({ from: new Date(0), to: new Date(1), step }), []],
 };
 
@@ -199,6 +240,7 @@ for (const [store, open] of Object.entries(STORES)) {
 const NEW = {
   ...{ queue: "default", args: '{"n":2}', priority: 0, maxAttempts: 1, timeout: null, delay: 0, runAt: null },
   ...{ deadline: null, title: null, tags: [], meta: {}, recurringId: null, unique: null, parents: [], limit: null },
+  ...{ batch: null, afterBatch: null },
 } as const;
 
 test("events, run and runJob take no other options than they should", async () => {

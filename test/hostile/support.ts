@@ -9,7 +9,7 @@ import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 import { TestServer, VirtualTime } from "../../engine/testing/index.ts";
 import type { JobView } from "../../engine/view.ts";
 
-type Open = (time: VirtualTime) => Promise<Store>;
+export type Open = (time: VirtualTime) => Promise<Store>;
 
 export const STORES: Readonly<Record<string, Open>> = {
   memory: async (time) => new MemoryStore({ runtime: time.runtime() }),
@@ -41,7 +41,10 @@ export function assertRefusal(error: unknown): asserts error is InvalidError {
 
 /** All jobs, as lists show them, and all that else can be seen of a store. */
 export async function everything({ client }: TestServer): Promise<unknown> {
-  return { jobs: await allJobs(client), counts: await client.counts(), queues: await client.queues() };
+  const jobs = await allJobs(client);
+  const [counts, queues] = [await client.counts(), await client.queues()];
+  const [limits, { batches }] = [await client.limits({ limit: 500 }), await client.batches({ limit: 500 })];
+  return { jobs, counts, queues, limits, batches, recurring: await client.recurring() };
 }
 
 export async function allJobs(client: TestServer["client"]): Promise<JobView[]> {
@@ -65,8 +68,8 @@ export async function runAll(server: TestServer): Promise<void> {
   for (let rounds = 0; rounds < 20; rounds++) {
     await server.client.requeue({ state: "scheduled" });
     await server.drain({ limit: 0 }).catch((error: Error) => assert.match(error.message, /scheduled/));
-    const { enqueued, scheduled, processing } = await server.client.counts();
-    assert.deepEqual([enqueued, processing], [0, 0], "every job can be claimed");
+    const { enqueued, throttled, scheduled, processing } = await server.client.counts();
+    assert.deepEqual([enqueued, throttled, processing], [0, 0, 0], "every job can be claimed");
     if (scheduled === 0) return;
   }
   assert.fail("jobs are scheduled again and again");
@@ -77,7 +80,7 @@ export async function assertNotStuck(server: TestServer, ids: readonly JobId[]):
   const { client } = server;
   await assertShown(server, ids, ["succeeded", "failed", "deleted"]);
   assert.equal(await client.requeue(ids), ids.length);
-  await assertShown(server, ids, ["enqueued"]);
+  await assertShown(server, ids, ["enqueued", "throttled"]);
   await runAll(server);
   await assertShown(server, ids, ["succeeded", "failed", "deleted"]);
   assert.equal(await client.requeue({ ids }), ids.length);

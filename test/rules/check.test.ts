@@ -25,6 +25,7 @@ const name = (first: string, more: string, maxLength: number): fc.Arbitrary<stri
 const kind = name(letters + letters.toUpperCase(), rest + letters.toUpperCase(), 128);
 const queue = name(rest, rest, 64).filter((text) => text !== "." && text !== "..");
 const text = fc.string({ unit: "grapheme" }).filter((value) => !value.includes("\u0000"));
+const filled = text.filter((value) => value !== "" && !value.startsWith("kiln."));
 const instant = fc.date({ min: new Date(INSTANT.min), max: new Date(INSTANT.max), noInvalidDate: true });
 
 const goodLimit = fc.record({
@@ -52,12 +53,23 @@ const goodJob: fc.Arbitrary<NewJob> = fc.record({
   runAt: fc.option(instant, { nil: null }),
   deadline: fc.option(instant, { nil: null }),
   title: fc.option(text, { nil: null }),
-  tags: fc.array(text),
-  meta: fc.dictionary(text, text),
+  tags: fc.array(
+    text.filter((tag) => tag !== "" && Buffer.byteLength(tag) <= 64),
+    { maxLength: 32 },
+  ),
+  // Some of it kiln's own, which has as much room again.
+  meta: fc
+    .tuple(fc.dictionary(filled, text, { maxKeys: 64 }), fc.dictionary(filled, text, { maxKeys: 64 }))
+    .map(([given, own]) => ({
+      ...given,
+      ...Object.fromEntries(Object.entries(own).map(([k, v]) => [`kiln.${k}`, v])),
+    })),
   recurringId: fc.constantFrom(null, "a", "Nightly_report.eu:1-2", "..."),
   unique: fc.option(uniqueKey, { nil: null }),
   parents: fc.array(fc.record({ id: fc.integer({ min: 1 }), on: fc.subarray([...PARENT_STATES], { minLength: 1 }) })),
   limit: fc.option(goodLimit, { nil: null }),
+  batch: fc.constantFrom(null, 1, 2 ** 53 - 1),
+  afterBatch: fc.constantFrom(null, 2, 2 ** 52),
 });
 
 const nan = Number.NaN;
@@ -79,6 +91,9 @@ const throwing = {
     throw new Error("not to be read");
   },
 };
+
+const keys = (count: number, start: string): Record<string, string> =>
+  Object.fromEntries(Array.from({ length: count }, (_, n) => [`${start}${n}`, ""]));
 
 /** A value that each field must refuse. */
 const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
@@ -117,8 +132,17 @@ const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
       )
       .map((fields) => ({ key: "k", max: 1, rate: 1, per: 1, burst: 1, ...fields })),
   ),
-  tags: badText.map((value) => ["good", value]),
+  tags: fc.oneof(
+    badText.map((value) => ["good", value]),
+    fc.constantFrom(
+      [""],
+      ["é".repeat(33)],
+      Array.from({ length: 33 }, (_, n) => `${n}`),
+      { length: 0 } as never,
+    ),
+  ),
   meta: fc.oneof(
+    fc.constantFrom({ "": "a" }, { a: "b".repeat(16 * 1024) }, keys(65, ""), keys(65, "kiln."), [] as never),
     badText.map((value) => ({ good: value })),
     badText.filter((key) => typeof key === "string").map((key) => ({ [key]: "good" })),
   ),
@@ -129,6 +153,8 @@ const bad: { [Field in keyof NewJob]: fc.Arbitrary<NewJob[Field]> } = {
     fc.constantFrom("", "Keep", undefined, null).map((onConflict) => ({ ...goodKey, onConflict: onConflict as never })),
     fc.constantFrom({}, undefined, 1, "unique").map((value) => value as unknown as UniqueKey),
   ),
+  batch: fc.constantFrom(0, -1, 1.5, nan, 2 ** 53, "1", undefined, {}).map((value) => value as number),
+  afterBatch: fc.constantFrom(0, -1, 1.5, nan, 2 ** 53, "1", undefined, {}).map((value) => value as number),
   parents: fc.oneof(
     fc.constantFrom(0, -1, 1.5, nan, "1", null, 2 ** 53).map((id) => [{ id: id as number, on: ["failed"] as const }]),
     fc.constantFrom(-1, 5, 0.5, nan, "0", null).map((index) => [{ index: index as number, on: ["failed"] as const }]),

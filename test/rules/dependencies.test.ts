@@ -125,7 +125,7 @@ test("a new job is doomed by any parent that can't be met, else waits for those 
         const holders = [null, second, null, null, null];
         const ids = [101, 102, 103, 104, 105];
         const stateOf = (id: number): JobState | undefined => known[id - 1];
-        const last = births({ jobs, holders, ids, stateOf })[4];
+        const last = births({ jobs, holders, ids, stateOf, batchOf: () => undefined })[4];
         assert.ok(last);
         const idOf = (each: Parent): number =>
           "id" in each ? each.id : each.index === 1 && second !== null ? 5 : (ids[each.index] ?? 0);
@@ -156,7 +156,8 @@ test("doom goes on within a call, whatever the order of the jobs", () => {
   const dead = newJob({ parents: [{ id: 1, on: ["succeeded"] }] });
   const jobs = [one(1, "succeeded"), one(2, "succeeded", "failed"), dead, one(0, "deleted"), one(3, "succeeded")];
   const ids = [11, 12, 13, 14, 15];
-  const found = births({ jobs, holders: jobs.map(() => null), ids, stateOf: () => "deleted" });
+  const family = { jobs, holders: jobs.map(() => null), ids, batchOf: () => undefined };
+  const found = births({ ...family, stateOf: () => "deleted" });
   const reasons = found.map(({ doomedBy }) => doomedBy);
   assert.deepEqual(reasons, ["parent 12 deleted", "parent 13 deleted", "parent 1 deleted", null, null]);
   assert.deepEqual(

@@ -12,7 +12,7 @@ export function claimed({ age = 0, ...fields }: Partial<ClaimedJob> & { age?: nu
   return {
     ...{ id: 7, claim: 3, kind: "task", queue: "default", args: "{}", priority: 0, attempt: 1, maxAttempts: 5 },
     ...{ timeout: null, deadline: null, title: null, tags: [], meta: {}, recurringId: null, params: {}, parents: [] },
-    ...{ limitKey: null, limited: false },
+    ...{ limitKey: null, limited: false, batch: null },
     ...{ createdAt: new Date(CREATED), runAt: new Date(CREATED), attemptedAt: new Date(CREATED + age) },
     ...fields,
   };

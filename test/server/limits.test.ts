@@ -4,10 +4,14 @@ import { test } from "node:test";
 import { defineJob, type HandlerInterceptor, type JobDefinition } from "../../engine/job.ts";
 import type { LimitOptions } from "../../engine/limit.ts";
 import { START_SLACK } from "../../engine/server/attempt.ts";
-import { MINUTE, SECOND, World } from "./support.ts";
+import { MINUTE, type OpenStore, SECOND, STORES, World } from "./support.ts";
 
 type Task = JobDefinition<{ n: number }>;
 const limited = (limit: LimitOptions): Task => defineJob<{ n: number }>("task", { limit, backoff: () => 0 }) as Task;
+
+function onEachStore(name: string, run: (open: OpenStore) => Promise<void>): void {
+  for (const [store, open] of Object.entries(STORES)) test(`${store}: ${name}`, () => run(open));
+}
 
 /** What ran when, over all servers. */
 class Starts {
@@ -58,8 +62,8 @@ for (const { rate, per, burst } of [
   { rate: 7, per: 997, burst: 1 },
   { rate: 100, per: MINUTE, burst: 100 },
 ]) {
-  test(`many servers keep to ${rate} per ${per} ms with burst ${burst}, and use all of it`, async () => {
-    const world = await World.make();
+  onEachStore(`many servers keep to ${rate} per ${per} ms with burst ${burst}, and use all of it`, async (open) => {
+    const world = await World.make([], open);
     const starts = new Starts(world);
     const task = limited({ rate, per, burst });
     await backlog(world, task, 30 * rate);
@@ -72,8 +76,8 @@ for (const { rate, per, burst } of [
   });
 }
 
-test("workers that were busy do not make jobs start together", async () => {
-  const world = await World.make();
+onEachStore("workers that were busy do not make jobs start together", async (open) => {
+  const world = await World.make([], open);
   const starts = new Starts(world);
   const task = limited({ rate: 20, burst: 2 });
   const other = defineJob("other", { priority: 1 });
@@ -90,8 +94,8 @@ test("workers that were busy do not make jobs start together", async () => {
 });
 
 /** Stalls: what the store admits meanwhile arrives at their end, all at once. */
-async function stall(buggify: readonly string[]) {
-  const world = await World.make();
+async function stall(open: OpenStore, buggify: readonly string[]) {
+  const world = await World.make([], open);
   const starts = new Starts(world);
   const task = limited({ rate: 20, burst: 4 });
   const ids = await backlog(world, task, 400);
@@ -113,32 +117,35 @@ async function stall(buggify: readonly string[]) {
   return { world, starts, ids, processes };
 }
 
-test("a store that stalls between admission and reply: starts stay within rate + burst + what starts late", async () => {
-  const { world, starts, ids, processes } = await stall([]);
-  const bound = 20 + 4 + Math.ceil((20 * START_SLACK) / SECOND);
-  assert.ok(starts.busiest(SECOND) <= bound, `${starts.busiest(SECOND)} of ${bound} in a second`);
-  await world.time.advance(MINUTE);
-  assert.equal(await succeeded(world), ids.length, "what was handed back runs in the end");
-  const late = (await Promise.all(ids.map((id) => world.job(id)))).filter(({ history }) => history.length > 0);
-  assert.ok(late.length > 0);
-  for (const { history, attempt } of late) {
-    assert.ok(history.every(({ reason, state }) => reason === "late start" && state === "throttled"));
-    assert.equal(attempt, 1, "without using an attempt");
-  }
-  const handedBack = processes.reduce((sum, { server }) => sum + server.stats().handedBack, 0);
-  assert.equal(
-    handedBack,
-    late.reduce((sum, { history }) => sum + history.length, 0),
-  );
-});
+onEachStore(
+  "a store that stalls between admission and reply: starts stay within rate + burst + what starts late",
+  async (open) => {
+    const { world, starts, ids, processes } = await stall(open, []);
+    const bound = 20 + 4 + Math.ceil((20 * START_SLACK) / SECOND);
+    assert.ok(starts.busiest(SECOND) <= bound, `${starts.busiest(SECOND)} of ${bound} in a second`);
+    await world.time.advance(MINUTE);
+    assert.equal(await succeeded(world), ids.length, "what was handed back runs in the end");
+    const late = (await Promise.all(ids.map((id) => world.job(id)))).filter(({ history }) => history.length > 0);
+    assert.ok(late.length > 0);
+    for (const { history, attempt } of late) {
+      assert.ok(history.every(({ reason, state }) => reason === "late start" && state === "throttled"));
+      assert.equal(attempt, 1, "without using an attempt");
+    }
+    const handedBack = processes.reduce((sum, { server }) => sum + server.stats().handedBack, 0);
+    assert.equal(
+      handedBack,
+      late.reduce((sum, { history }) => sum + history.length, 0),
+    );
+  },
+);
 
-test("without the start slack such a stall breaks the bound", async () => {
-  const { starts } = await stall(["attempt.no-start-slack"]);
+onEachStore("without the start slack such a stall breaks the bound", async (open) => {
+  const { starts } = await stall(open, ["attempt.no-start-slack"]);
   assert.ok(starts.busiest(SECOND) > 20 + 4 + Math.ceil((20 * START_SLACK) / SECOND));
 });
 
-test("an interceptor that takes too long: the job is handed back and its handler not called", async () => {
-  const world = await World.make();
+onEachStore("an interceptor that takes too long: the job is handed back and its handler not called", async (open) => {
+  const world = await World.make([], open);
   const starts = new Starts(world);
   const task = limited({ rate: 1, per: "10s" });
   let calls = 0;
@@ -156,8 +163,8 @@ test("an interceptor that takes too long: the job is handed back and its handler
   assert.deepEqual([job.attempt, starts.at.length, calls], [1, 1, 2]);
 });
 
-test("a job limited by max alone may start as late as it likes", async () => {
-  const world = await World.make();
+onEachStore("a job limited by max alone may start as late as it likes", async (open) => {
+  const world = await World.make([], open);
   const starts = new Starts(world);
   const task = limited({ max: 1 });
   const process = world.start([starts.handler(task)]);
@@ -167,8 +174,8 @@ test("a job limited by max alone may start as late as it likes", async () => {
   assert.deepEqual(job.history, []);
 });
 
-test("never more than max run at any instant, also through kills, rescues and retries", async () => {
-  const world = await World.make();
+onEachStore("never more than max run at any instant, also through kills, rescues and retries", async (open) => {
+  const world = await World.make([], open);
   const task = limited({ max: 3 });
   const starts = new Starts(world);
   const boot = () => world.start([starts.handler(task, (n) => 500 + ((n * 131) % 3_000))], { queues: { default: 5 } });
@@ -189,8 +196,8 @@ test("never more than max run at any instant, also through kills, rescues and re
   assert.equal(starts.mostRunning, 3, "handlers of servers that were declared dead have stopped before");
 });
 
-test("the most urgent job of a key goes first, whenever it came", async () => {
-  const world = await World.make();
+onEachStore("the most urgent job of a key goes first, whenever it came", async (open) => {
+  const world = await World.make([], open);
   const starts = new Starts(world);
   const task = limited({ rate: 1, burst: 1 });
   world.start([starts.handler(task)]);
@@ -202,8 +209,8 @@ test("the most urgent job of a key goes first, whenever it came", async () => {
   assert.deepEqual(starts.order, [0, 1, 200, 100, 2, 3]);
 });
 
-test("waiting for a rate costs no polling: the next start is exactly at the opening", async () => {
-  const world = await World.make();
+onEachStore("waiting for a rate costs no polling: the next start is exactly at the opening", async (open) => {
+  const world = await World.make([], open);
   const starts = new Starts(world);
   const task = limited({ rate: 1, per: "7s", burst: 1 });
   const process = world.start([starts.handler(task)], { pollInterval: "1h" });
@@ -221,8 +228,8 @@ test("waiting for a rate costs no polling: the next start is exactly at the open
   assert.ok(claims <= 3 * 20, `${claims} claims for 19 jobs`);
 });
 
-test("a place that becomes free is taken at once, on another server too", async () => {
-  const world = await World.make();
+onEachStore("a place that becomes free is taken at once, on another server too", async (open) => {
+  const world = await World.make([], open);
   const starts = new Starts(world);
   const task = limited({ max: 1 });
   for (let n = 0; n < 2; n++)
@@ -233,8 +240,8 @@ test("a place that becomes free is taken at once, on another server too", async 
   assert.equal(await succeeded(world), 10);
 });
 
-test("one hot key and 32 workers: the bound, and at least 97 % of the allowance", async () => {
-  const world = await World.make();
+onEachStore("one hot key and 32 workers: the bound, and at least 97 % of the allowance", async (open) => {
+  const world = await World.make([], open);
   const starts = new Starts(world);
   const task = limited({ rate: 50, burst: 5 });
   world.start([starts.handler(task, () => 15)], { queues: { default: 32 } });
@@ -244,8 +251,8 @@ test("one hot key and 32 workers: the bound, and at least 97 % of the allowance"
   assert.ok(starts.at.length >= 0.97 * (20 * 50 + 5), `${starts.at.length}`);
 });
 
-test("10,000 keys: each at its own pace", async () => {
-  const world = await World.make();
+onEachStore("10,000 keys: each at its own pace", async (open) => {
+  const world = await World.make([], open);
   const starts = new Starts(world);
   const task = limited({});
   const keys = 10_000;
@@ -261,28 +268,31 @@ test("10,000 keys: each at its own pace", async () => {
   assert.equal(starts.order.length, 2 * keys);
 });
 
-test("delayed, retried and snoozed jobs are admitted again, and transitions say where they come from", async () => {
-  const world = await World.make();
-  const task = limited({ rate: 1, per: "10s" });
-  const at: number[] = [];
-  const handler = task.handler(() => {
-    at.push(world.time.now);
-    if (at.length < 3) throw new Error("again");
-  });
-  const process = world.start([handler]);
-  const events = process.server.events();
-  const start = world.time.now;
-  const id = await world.client.enqueue(task, { n: 1 }, { delay: "3s" });
-  await world.reach(id, "succeeded", MINUTE);
-  assert.deepEqual(
-    at.map((moment) => moment - start),
-    [3_000, 13_000, 23_000],
-  );
-  const moves: string[] = [];
-  for (let n = 0; n < 6; n++) {
-    const { value } = await events.next();
-    if (value?.type === "transition") moves.push(`${value.from} ${value.to}`);
-  }
-  assert.deepEqual(moves.slice(0, 2), ["throttled processing", "processing throttled"]);
-  assert.equal(moves.at(-1), "processing succeeded");
-});
+onEachStore(
+  "delayed, retried and snoozed jobs are admitted again, and transitions say where they come from",
+  async (open) => {
+    const world = await World.make([], open);
+    const task = limited({ rate: 1, per: "10s" });
+    const at: number[] = [];
+    const handler = task.handler(() => {
+      at.push(world.time.now);
+      if (at.length < 3) throw new Error("again");
+    });
+    const process = world.start([handler]);
+    const events = process.server.events();
+    const start = world.time.now;
+    const id = await world.client.enqueue(task, { n: 1 }, { delay: "3s" });
+    await world.reach(id, "succeeded", MINUTE);
+    assert.deepEqual(
+      at.map((moment) => moment - start),
+      [3_000, 13_000, 23_000],
+    );
+    const moves: string[] = [];
+    for (let n = 0; n < 6; n++) {
+      const { value } = await events.next();
+      if (value?.type === "transition") moves.push(`${value.from} ${value.to}`);
+    }
+    assert.deepEqual(moves.slice(0, 2), ["throttled processing", "processing throttled"]);
+    assert.equal(moves.at(-1), "processing succeeded");
+  },
+);

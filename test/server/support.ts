@@ -1,14 +1,16 @@
-/** A small world for tests of whole servers: one memory store, one virtual clock, any number of simulated processes. */
+/** A small world for tests of whole servers: one store, one virtual clock, any number of simulated processes. */
 import assert from "node:assert/strict";
 import { sleep } from "../../engine/async.ts";
 import { Client } from "../../engine/client.ts";
 import { StoreError } from "../../engine/errors.ts";
 import type { Handler } from "../../engine/job.ts";
 import type { Logger } from "../../engine/logger.ts";
+import type { Runtime } from "../../engine/runtime.ts";
 import type { ServerConfig } from "../../engine/server/config.ts";
 import { Server } from "../../engine/server/server.ts";
 import type { JobId, JobRecord, JobState, Store } from "../../engine/store.ts";
 import { MemoryStore } from "../../engine/stores/memory/index.ts";
+import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 import { type VirtualRuntime, VirtualTime } from "../../engine/testing/virtual-time.ts";
 
 export const SECOND = 1_000;
@@ -77,13 +79,21 @@ export interface Process {
   readonly ended: Promise<void>;
 }
 
+export type OpenStore = (runtime: Runtime) => Promise<Store>;
+
+/** For tests of whole servers that run on each store. */
+export const STORES: Readonly<Record<"memory" | "SQLite", OpenStore>> = {
+  memory: (runtime) => MemoryStore.open({ runtime }),
+  SQLite: (runtime) => SqliteStore.open({ path: ":memory:", runtime }),
+};
+
 export class World {
   readonly time: VirtualTime;
-  readonly store: MemoryStore;
+  readonly store: Store;
   readonly client: Client;
   readonly #runtime: VirtualRuntime;
 
-  private constructor(time: VirtualTime, store: MemoryStore) {
+  private constructor(time: VirtualTime, store: Store) {
     this.time = time;
     this.store = store;
     this.client = new Client(store);
@@ -91,9 +101,9 @@ export class World {
   }
 
   /** `buggify`: lines of defence of the store that are taken away. */
-  static async make(buggify: readonly string[] = []): Promise<World> {
+  static async make(buggify: readonly string[] = [], open: OpenStore = STORES.memory): Promise<World> {
     const time = new VirtualTime();
-    return new World(time, await MemoryStore.open({ runtime: time.runtime({ buggify }) }));
+    return new World(time, await open(time.runtime({ buggify })));
   }
 
   /** `buggify`: lines of defence of the server that are taken away; `store`: this world's, as the server sees it. */

@@ -2,12 +2,14 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { DatabaseSync } from "node:sqlite";
+import { describe, test } from "node:test";
 import fc from "fast-check";
 import {
   JOB_STATES,
   type JobFilter,
   type JobRef,
+  type NewJob,
   OUTCOME_STATES,
   PARENT_STATES,
   type Store,
@@ -15,26 +17,52 @@ import {
 import { MemoryStore } from "../../engine/stores/memory/index.ts";
 import { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 import { VirtualTime } from "../../engine/testing/virtual-time.ts";
-import { conformance } from "../conformance/index.ts";
+import { conformance, type Harness, type OwnTransaction } from "../conformance/index.ts";
 import { newJob, outcome, register, snapshot } from "../conformance/support.ts";
+import { transactionCases } from "../conformance/transaction.ts";
 
-conformance("SQLite store", async () => {
+interface SqliteHarness extends Harness {
+  readonly store: SqliteStore;
+  readonly path: string;
+}
+
+async function openHarness(): Promise<SqliteHarness> {
   const time = new VirtualTime();
   const directory = await mkdtemp(join(tmpdir(), "kiln-conformance-"));
-  const store = await SqliteStore.open({
-    path: join(directory, "jobs.db"),
-    runtime: time.runtime(),
-    // Waiting for the disk would only make the tests slow.
-    durability: "normal",
-  });
+  const path = join(directory, "jobs.db");
+  // Waiting for the disk would only make the tests slow.
+  const store = await SqliteStore.open({ path, runtime: time.runtime(), durability: "normal" });
   return {
     store,
+    path,
     advance: (ms) => time.advance(ms),
     close: async () => {
       await store.close();
       await rm(directory, { recursive: true });
     },
   };
+}
+
+/** On a connection that the application has made as it likes. */
+async function begin({ store, path }: SqliteHarness): Promise<OwnTransaction> {
+  const db = new DatabaseSync(path, { readBigInts: true, timeout: 100 });
+  db.exec("BEGIN IMMEDIATE");
+  const end = async (how: string): Promise<void> => db.exec(how);
+  return { writer: store.within(db), commit: () => end("COMMIT"), rollback: () => end("ROLLBACK") };
+}
+
+conformance("SQLite store", openHarness, begin);
+
+describe("SQLite store in memory", () => {
+  // Its transactions are on the connection that everything else uses.
+  for (const [title, run] of Object.entries(transactionCases)) {
+    test(title, async () => {
+      const time = new VirtualTime();
+      const store = await SqliteStore.open({ path: ":memory:", runtime: time.runtime() });
+      await run({ store, advance: (ms) => time.advance(ms), close: () => store.close() });
+      await store.close();
+    });
+  }
 });
 
 /** A call, made in the same way on any store; it may look at what was claimed before. */
@@ -67,6 +95,10 @@ const unique = fc.option(
   { nil: null },
 );
 const on = fc.subarray([...PARENT_STATES], { minLength: 1 });
+type Given = Partial<NewJob> & { readonly kind: string };
+const madeOf = (given: readonly Given[]): NewJob[] =>
+  given.map((job) => newJob({ ...job, maxAttempts: 2, tags: [job.kind] }));
+
 const parent = fc.oneof(
   { arbitrary: fc.record({ id: fc.integer({ min: 1, max: 9 }), on }), weight: 3 },
   { arbitrary: fc.record({ index: fc.nat(1), on }), weight: 1 },
@@ -96,15 +128,34 @@ const named = <Fields>(name: string, fields: Fields): Fields & { readonly name: 
 const step = <T>(name: string, fields: fc.Arbitrary<T>, call: (fields: T) => Call): fc.Arbitrary<Step> =>
   fields.map((value) => named(`${name} ${JSON.stringify(value)}`, { call: call(value) }));
 
+const jobs = fc.array(
+  fc.record({ queue, kind, delay, limit, priority: fc.integer({ min: -1, max: 1 }), unique, parents }),
+  { maxLength: 3 },
+);
+
 /** The first ones are what most of a store's life is. */
-const COMMON = 3;
+const COMMON = 4;
 const steps: fc.Arbitrary<Step>[] = [
+  step("insert", jobs, (given) => (store) => store.insert(madeOf(given))),
   step(
-    "insert",
-    fc.array(fc.record({ queue, kind, delay, limit, priority: fc.integer({ min: -1, max: 1 }), unique, parents }), {
-      maxLength: 3,
-    }),
-    (jobs) => (store) => store.insert(jobs.map((job) => newJob({ ...job, maxAttempts: 2, tags: [job.kind] }))),
+    "transaction",
+    fc.record({ calls: fc.array(jobs, { maxLength: 4 }), index, rollsBack: fc.boolean() }),
+    ({ calls, index: at, rollsBack }) =>
+      async (store, claimed) => {
+        const answers: unknown[] = [];
+        const ended = await answer(
+          () =>
+            store.transaction(async (writer) => {
+              for (const given of calls) answers.push(await outcomeOf(writer.insert(madeOf(given))));
+              const ref = claimed.at(-1 - at);
+              if (ref) answers.push(await outcomeOf(writer.setParams(ref, { [`k${at % 3}`]: `${at + 1}` })));
+              if (rollsBack) throw Object.assign(new Error("no"), { code: "rolled back" });
+            }),
+          store,
+          claimed,
+        );
+        return { answers, ended };
+      },
   ),
   step(
     "claim",
@@ -206,9 +257,11 @@ const steps: fc.Arbitrary<Step>[] = [
   fc.constantFrom(1, 500, 30_000, 60_000).map((pass) => named(`${pass} ms pass`, { pass })),
 ];
 
-async function answer(call: Call, store: Store, claimed: JobRef[]): Promise<unknown> {
+const answer = (call: Call, store: Store, claimed: JobRef[]): Promise<unknown> => outcomeOf(call(store, claimed));
+
+async function outcomeOf(call: Promise<unknown>): Promise<unknown> {
   try {
-    return await call(store, claimed);
+    return await call;
   } catch (error) {
     return (error as { code?: string }).code ?? error;
   }

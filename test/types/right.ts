@@ -1,7 +1,9 @@
 /** Programs that must compile. `tsc -p .` checks them; the wrong ones are in `wrong/`. */
+import type { DatabaseSync } from "node:sqlite";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { z } from "zod";
-import type { Client, EnqueueInterceptor, JobView, RecurringView } from "../../engine/client.ts";
+import { Batch } from "../../engine/batch.ts";
+import type { Client, EnqueueInterceptor, Enqueuer, JobView, RecurringView } from "../../engine/client.ts";
 import { Flow } from "../../engine/flow.ts";
 import {
   defineJob,
@@ -14,7 +16,17 @@ import {
 import type { Decoded } from "../../engine/json.ts";
 import type { Logger } from "../../engine/logger.ts";
 import { type Backoff, constant, delays, exponential, snooze } from "../../engine/retry.ts";
-import type { ConsoleLine, InsertedJob, JobId } from "../../engine/store.ts";
+import type {
+  BatchId,
+  BatchRecord,
+  ConsoleLine,
+  InsertedJob,
+  JobId,
+  Store,
+  TransactionWriter,
+  Writer,
+} from "../../engine/store.ts";
+import type { SqliteStore } from "../../engine/stores/sqlite/index.ts";
 import { assertEnqueued, assertNotEnqueued, runJob, TestServer } from "../../engine/testing/index.ts";
 
 /** Compiles only if both types are the same. */
@@ -22,6 +34,9 @@ type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 
 function same<A, B>(_: Same<A, B>): void {}
 
 declare const client: Client;
+declare const store: Store;
+declare const sqlite: SqliteStore;
+declare const db: DatabaseSync;
 
 // With a schema: input at enqueue, output in the handler.
 const Order = z.object({ id: z.number(), note: z.string().default(""), at: z.coerce.date<string>() });
@@ -42,6 +57,7 @@ export const handlers: Handler[] = [
     const unknown = job.param("row");
     same<typeof unknown, unknown>(true);
     await job.setParam("row", (row ?? 0) + 1);
+    await store.transaction((tx) => job.setParam("row", 1, { within: tx }));
     job.heartbeat();
     if (signal.aborted) throw snooze("5s");
     return { done: true };
@@ -126,6 +142,24 @@ export async function enqueue(): Promise<void> {
   same<typeof inserted, InsertedJob[]>(true);
 }
 
+export async function batches(): Promise<void> {
+  const batch = new Batch({ description: "orders", meta: { a: "b" }, parent: 5 });
+  const first = batch.add(order.spec({ id: 7, at: "x" }));
+  same<typeof first, number>(true);
+  batch.add(cleanup.spec({}, { needs: [first], afterBatch: 4 }));
+  batch.nest(new Batch());
+  batch.continueWith(cleanup.spec({}));
+  const id = await client.startBatch(batch);
+  same<typeof id, BatchId>(true);
+  await client.enqueue(cleanup, {}, { batch: await client.openBatch(batch), afterBatch: id });
+  await client.sealBatch(id);
+  const record = await client.batch(id);
+  same<typeof record, BatchRecord | null>(true);
+  const page = await client.batches({ parent: id, limit: 5 });
+  same<(typeof page)["batches"][number], BatchRecord>(true);
+  await client.requeue({ state: "failed", batch: id, recurringId: "a" });
+}
+
 export async function look(): Promise<void> {
   const job = await client.get(1);
   same<typeof job, JobView | null>(true);
@@ -176,3 +210,23 @@ export async function tested(): Promise<void> {
   const jobs = await new TestServer({ handlers: [handler] }).drain({ limit: "1h" });
   same<(typeof jobs)[number]["attempts"][number]["error"], string | null>(true);
 }
+
+// Within a transaction: the store's own writer, SQLite's with its database, and one for a transaction of the application's.
+const placed = await store.transaction(async (tx) => {
+  same<typeof tx, Writer>(true);
+  same<BatchId, Awaited<ReturnType<Enqueuer["startBatch"]>>>(true);
+  await client.within(tx).sealBatch(await client.within(tx).openBatch(new Batch()));
+  return client.within(tx).enqueue(order, { id: 7, at: "x" });
+});
+same<typeof placed, JobId>(true);
+const total = await sqlite.transaction(async (tx) => {
+  same<typeof tx.db, DatabaseSync>(true);
+  await client.within(tx).enqueueMany([order.spec({ id: 7, at: "x" })]);
+  return 7;
+});
+same<typeof total, number>(true);
+same<void, Awaited<ReturnType<typeof sqlite.transaction<void>>>>(true);
+const own = sqlite.within(db);
+same<typeof own, TransactionWriter>(true);
+await client.within(own).enqueue(order, { id: 7, at: "x" });
+own.notify();

@@ -3,8 +3,8 @@ import { checkFilter } from "../../rules/check.ts";
 import { appendHistory, historyEntry } from "../../rules/history.ts";
 import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts, waitingState } from "../../rules/state.ts";
 import type { HistoryEntry, JobFilter, JobState } from "../../store.ts";
-import { change, type Data, type Row, tally } from "./data.ts";
-import { closeLinks, endedOf, settleChildren } from "./dependencies.ts";
+import { change, type Data, fieldsMatch, type Row, tally } from "./data.ts";
+import { closeLinks, endedOf, settle } from "./dependencies.ts";
 import { releaseKey, retakeKey } from "./unique.ts";
 
 /** Named `deleteJobs` because `delete` is a word of the language. */
@@ -19,7 +19,7 @@ export function deleteJobs(data: Data, filter: JobFilter): number {
     releaseKey(data, row);
     tally(data, "deleted", now);
   }
-  data.wake.emitReady(settleChildren(data, endedOf(ended), now), now);
+  data.wake.emitReady(settle(data, ended, endedOf(ended), now), now);
   for (const row of running) {
     data.observe?.(row, "change");
     row.cancelRequested = true;
@@ -48,9 +48,7 @@ export function requeue(data: Data, filter: JobFilter): number {
 /** Jobs in one of `states` that the filter names. A list, because the callers change what it was read from. */
 function matching(data: Data, filter: JobFilter, states: readonly JobState[]): Row[] {
   checkFilter(filter);
-  const matches = (row: Row): boolean =>
-    (filter.queue === undefined || row.queue === filter.queue) &&
-    (filter.kind === undefined || row.kind === filter.kind);
+  const matches = (row: Row): boolean => fieldsMatch(row, filter);
   const allowed = states.filter((state) => filterAllows(filter, state));
   if (filter.ids === undefined) return allowed.flatMap((state) => [...data.byState[state]].filter(matches));
   return [...new Set(filter.ids)].flatMap((id) => {

@@ -1,15 +1,17 @@
 /** The tables of the memory store, and the few functions that keep their indexes right. */
 
-import { type Counter, minuteOf } from "../../rules/outcome.ts";
+import { COUNTERS, type Counter, minuteOf } from "../../rules/outcome.ts";
 import { waitingState } from "../../rules/state.ts";
 import type { Runtime } from "../../runtime.ts";
 import {
   ARCHIVED_STATES,
   type ArchivedState,
+  type BatchId,
   type ConsoleLine,
   type HistoryEntry,
   JOB_STATES,
   type JobFields,
+  type JobFilter,
   type JobId,
   type JobState,
   type JsonText,
@@ -29,6 +31,8 @@ import {
   throttle,
   unthrottle,
 } from "./limits.ts";
+import type { BatchRow } from "./members.ts";
+import { type Undo, valuesOf } from "./undo.ts";
 import type { KeyRow } from "./unique.ts";
 import type { Wake } from "./wake.ts";
 
@@ -48,6 +52,8 @@ export interface Row extends Placed {
   readonly uniqueKey: string | null;
   /** Frozen. */
   readonly parents: readonly JobId[];
+  readonly batch: BatchId | null;
+  readonly afterBatch: BatchId | null;
   pendingParents: number;
   args: JsonText;
   priority: number;
@@ -105,6 +111,8 @@ export type Tally = Record<Counter, number>;
 export interface Data {
   readonly runtime: Runtime;
   readonly wake: Wake;
+  /** What the open transaction has to take back if it is rolled back; null while none is open. */
+  undo: Undo | null;
   readonly jobs: Map<JobId, Row>;
   /** In the order in which they came to the state. */
   readonly byState: Readonly<Record<JobState, Set<Row>>>;
@@ -120,8 +128,10 @@ export interface Data {
   lastVersion: number;
   /** Unique keys, with the jobs that hold them. */
   readonly keys: Map<string, KeyRow>;
-  /** By parent, then child. A link stays as long as its child. */
-  readonly links: Map<JobId, Map<JobId, LinkRow>>;
+  /** By parent (a job, or a batch by `asParent`), then child. A link stays as long as its child. */
+  readonly links: Map<number, Map<JobId, LinkRow>>;
+  readonly batches: Map<BatchId, BatchRow>;
+  lastBatch: BatchId;
   /** Keys of limits by name. */
   readonly limits: Map<string, LimitKey>;
   /** Statistics by the start of their minute. */
@@ -139,6 +149,7 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
   return {
     runtime,
     wake,
+    undo: null,
     jobs: new Map(),
     byState: Object.fromEntries(JOB_STATES.map((state) => [state, new Set<Row>()])) as Record<JobState, Set<Row>>,
     lanes: new Map(),
@@ -150,6 +161,8 @@ export function emptyData(runtime: Runtime, wake: Wake): Data {
     lastVersion: 0,
     keys: new Map(),
     links: new Map(),
+    batches: new Map(),
+    lastBatch: 0,
     limits: new Map(),
     minutes: new Map(),
     totals: { succeeded: 0, deleted: 0 },
@@ -163,14 +176,17 @@ export function addRow(data: Data, row: Row): void {
   data.observe?.(row, "add");
   data.jobs.set(row.id, row);
   enter(data, row);
+  data.undo?.add(() => removeRow(data, row));
 }
 
 /** Changes a job and moves it in every index. */
 export function change(data: Data, row: Row, to: Partial<Row>): void {
+  const before = data.undo && { ...row };
   data.observe?.(row, "change");
   leave(data, row);
   Object.assign(row, to);
   enter(data, row);
+  if (before) data.undo?.add(() => change(data, row, valuesOf(before, to)));
 }
 
 export function removeRow(data: Data, row: Row): void {
@@ -181,6 +197,7 @@ export function removeRow(data: Data, row: Row): void {
 
 function enter(data: Data, row: Row): void {
   data.byState[row.state].add(row);
+  countMember(data, row, 1);
   if (row.state === "enqueued") laneOf(data, row).ready.add(row);
   if (row.state === "scheduled") laneOf(data, row).due.add(row);
   if (row.state === "processing") heldBy(data, row.server ?? "").add(row);
@@ -190,6 +207,7 @@ function enter(data: Data, row: Row): void {
 
 function leave(data: Data, row: Row): void {
   data.byState[row.state].delete(row);
+  countMember(data, row, -1);
   if (row.state === "enqueued") laneOf(data, row).ready.remove(row);
   if (row.state === "scheduled") laneOf(data, row).due.remove(row);
   if (row.state === "processing") letGo(data, row);
@@ -201,6 +219,11 @@ function leave(data: Data, row: Row): void {
 function enterLimit(data: Data, row: Row, limit: Limit): void {
   if (row.state === "throttled") throttle(data, laneOf(data, row).limited, row, limit);
   if (row.state === "processing") countActive(data, row, limit, 1);
+}
+
+function countMember({ batches }: Data, { batch, state }: Row, change: 1 | -1): void {
+  const row = batch === null ? undefined : batches.get(batch);
+  if (row) row.counts[state] += change;
 }
 
 const isRetry = (row: Row): boolean => row.state === "scheduled" && row.attempt > 0;
@@ -259,13 +282,34 @@ export function livingServer(data: Data, id: string): ServerRow | null {
 export function tally(data: Data, counter: Counter, now: number): void {
   const minute = minuteOf(now);
   const counts = getOrAdd(data.minutes, minute, () => ({ succeeded: 0, failed: 0, deleted: 0, retried: 0 }));
-  counts[counter] += 1;
-  if (isArchived(counter)) data.totals[counter] += 1;
+  count(data, counts, counter, 1);
+  data.undo?.add(() => {
+    count(data, counts, counter, -1);
+    if (COUNTERS.every((each) => counts[each] === 0)) data.minutes.delete(minute);
+  });
+}
+
+function count(data: Data, counts: Tally, counter: Counter, change: 1 | -1): void {
+  counts[counter] += change;
+  if (isArchived(counter)) data.totals[counter] += change;
 }
 
 const isArchived = (state: string): state is ArchivedState => (ARCHIVED_STATES as readonly string[]).includes(state);
 
 export const toDate = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
+
+/** The fields that filters and queries have in common. */
+export function fieldsMatch(
+  row: Row,
+  { queue, kind, batch, recurringId }: Pick<JobFilter, "queue" | "kind" | "batch" | "recurringId">,
+): boolean {
+  return (
+    (queue === undefined || row.queue === queue) &&
+    (kind === undefined || row.kind === kind) &&
+    (batch === undefined || row.batch === batch) &&
+    (recurringId === undefined || row.recurringId === recurringId)
+  );
+}
 
 /** What claims and records have in common, with nothing in it that the store could be changed through. */
 export function fieldsOf(row: Row): JobFields {
@@ -289,5 +333,6 @@ export function fieldsOf(row: Row): JobFields {
     limitKey: row.limit?.key ?? null,
     params: row.params,
     parents: row.parents,
+    batch: row.batch,
   };
 }

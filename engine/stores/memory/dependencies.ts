@@ -1,5 +1,6 @@
 /** What jobs wait for, and what the end of a job does to those that wait for it. */
 import {
+  asParent,
   type Birth,
   isParentState,
   type ParentEnd,
@@ -11,6 +12,8 @@ import { appendHistory, historyEntry } from "../../rules/history.ts";
 import { CHILDREN_SHOWN } from "../../rules/limits.ts";
 import type { JobId } from "../../store.ts";
 import { change, type Data, getOrAdd, type Row, tally } from "./data.ts";
+import { batchesOf, finishBatches } from "./members.ts";
+import { set } from "./undo.ts";
 import { releaseKey } from "./unique.ts";
 
 export interface LinkRow {
@@ -19,14 +22,16 @@ export interface LinkRow {
 }
 
 /** For a new job. */
-export function addLinks(data: Data, child: JobId, { links }: Birth): void {
+export function addLinks(data: Data, row: Row, { links }: Birth): void {
   for (const { parent, mask, open } of links) {
-    getOrAdd(data.links, parent, () => new Map<JobId, LinkRow>()).set(child, { mask, open });
+    getOrAdd(data.links, parent, () => new Map<JobId, LinkRow>()).set(row.id, { mask, open });
   }
+  data.undo?.add(() => removeLinks(data, row));
 }
 
 interface Ended {
-  readonly id: JobId;
+  /** Of a job, or of a batch by `asParent`. */
+  readonly id: number;
   readonly end: ParentEnd;
 }
 
@@ -35,7 +40,15 @@ export function endedOf(rows: readonly Row[]): Ended[] {
   return rows.flatMap(({ id, state }) => (isParentState(state) ? [{ id, end: state }] : []));
 }
 
-/** Deals with the children of jobs that have ended, and with theirs, to any depth. Returns those that go on. */
+/**
+ * Finishes the batches of jobs that have ended or were removed, then deals with all that waits for those jobs and batches, to
+ * any depth. Returns the jobs that go on.
+ */
+export function settle(data: Data, rows: readonly Row[], ended: readonly Ended[], now: number): Row[] {
+  return settleChildren(data, [...ended, ...finishBatches(data, batchesOf(data, rows), now)], now);
+}
+
+/** Deals with the children of jobs and batches that have ended, and with theirs, to any depth. Returns those that go on. */
 export function settleChildren(data: Data, ended: readonly Ended[], now: number): Row[] {
   const going: Row[] = [];
   const queue = [...ended];
@@ -45,11 +58,11 @@ export function settleChildren(data: Data, ended: readonly Ended[], now: number)
       if (!link.open || !row) continue;
       const decided = verdict(link.mask, next.end);
       if (decided === "met") {
-        link.open = false;
+        set(data, link, { open: false });
         if (countDown(data, row, now)) going.push(row);
       } else if (decided === "doomed") {
         doom(data, row, parentReason(next.id, next.end), now);
-        queue.push({ id: child, end: "deleted" });
+        queue.push({ id: child, end: "deleted" }, ...finishBatches(data, batchesOf(data, [row]), now));
       }
     }
   }
@@ -59,7 +72,7 @@ export function settleChildren(data: Data, ended: readonly Ended[], now: number)
 /** True when that was the last parent. */
 function countDown(data: Data, row: Row, now: number): boolean {
   if (row.pendingParents > 1) {
-    row.pendingParents -= 1;
+    set(data, row, { pendingParents: row.pendingParents - 1 });
     return false;
   }
   change(data, row, { ...released(row.runAt, now, row.limit !== null), pendingParents: 0 });
@@ -77,7 +90,7 @@ function doom(data: Data, row: Row, reason: string, now: number): void {
 /** For a job that waits no longer, whatever its parents do. */
 export function closeLinks(data: Data, row: Row): void {
   row.pendingParents = 0;
-  for (const parent of row.parents) {
+  for (const parent of awaited(row)) {
     const link = data.links.get(parent)?.get(row.id);
     if (link) link.open = false;
   }
@@ -85,12 +98,16 @@ export function closeLinks(data: Data, row: Row): void {
 
 /** For a job that is removed. */
 export function removeLinks(data: Data, row: Row): void {
-  for (const parent of row.parents) {
+  for (const parent of awaited(row)) {
     const children = data.links.get(parent);
     children?.delete(row.id);
     if (children?.size === 0) data.links.delete(parent);
   }
 }
+
+/** What a job waits, or has waited, for. */
+const awaited = ({ parents, afterBatch }: Row): readonly number[] =>
+  afterBatch === null ? parents : [...parents, asParent(afterBatch)];
 
 /** By id. */
 export function childrenOf(data: Data, parent: JobId): JobId[] {

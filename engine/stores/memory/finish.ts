@@ -5,7 +5,7 @@ import { appendHistory } from "../../rules/history.ts";
 import { refusal, settle } from "../../rules/outcome.ts";
 import type { FinishResult, JobRef, JsonText, Outcome } from "../../store.ts";
 import { change, type Data, type Row, tally } from "./data.ts";
-import { endedOf, settleChildren } from "./dependencies.ts";
+import { endedOf, settle as settleOthers } from "./dependencies.ts";
 import { nextInLine } from "./limits.ts";
 import { releaseKey } from "./unique.ts";
 
@@ -23,7 +23,7 @@ export function finish(data: Data, server: string, outcomes: readonly Outcome[])
     if (row.limit !== null) freed.add(row.limit.key);
     return { status: "applied", state: row.state };
   });
-  const children = settleChildren(data, endedOf(waiting), now);
+  const children = settleOthers(data, waiting, endedOf(waiting), now);
   const next = [...freed].flatMap((key) => nextInLine(data, key));
   data.wake.emitReady([...waiting, ...children, ...next], now);
   return results;
@@ -50,5 +50,9 @@ export function setParams(data: Data, ref: JobRef, params: Readonly<Record<strin
   checkParams(params);
   const row = heldRow(data, ref);
   if (!row) throw new ClaimLostError(`job ${ref.id} is not held by claim ${ref.claim}`);
-  row.params = Object.freeze({ ...row.params, ...params });
+  const before = row.params;
+  row.params = Object.freeze({ ...before, ...params });
+  data.undo?.add(() => {
+    row.params = before;
+  });
 }

@@ -1,7 +1,10 @@
 /** `kiln/memory`: jobs in the memory of this process, for tests and for work that may be lost with the process. */
-import { StoreError } from "../../errors.ts";
 import { type Runtime, systemRuntime } from "../../runtime.ts";
 import type {
+  BatchId,
+  BatchPage,
+  BatchQuery,
+  BatchRecord,
   Beat,
   BeatReply,
   ClaimQuery,
@@ -25,6 +28,7 @@ import type {
   LeadReply,
   LimitQuery,
   LimitRecord,
+  NewBatch,
   NewJob,
   Orphan,
   Outcome,
@@ -39,8 +43,10 @@ import type {
   Store,
   StoreCapabilities,
   StoreListener,
+  Writer,
 } from "../../store.ts";
 import * as admin from "./admin.ts";
+import * as batching from "./batches.ts";
 import { claim } from "./claim.ts";
 import * as jobConsole from "./console.ts";
 import * as coordinate from "./coordinate.ts";
@@ -51,6 +57,7 @@ import * as inspect from "./inspect.ts";
 import { dataOf } from "./internals.ts";
 import * as maintain from "./maintain.ts";
 import * as recurring from "./recurring.ts";
+import { closed, Transactions } from "./transaction.ts";
 import { Wake } from "./wake.ts";
 
 export interface MemoryStoreOptions {
@@ -58,16 +65,21 @@ export interface MemoryStoreOptions {
   readonly runtime?: Runtime;
 }
 
-/** A store that keeps everything in memory. Each call does its work at once and wholly before anything else runs. */
+/**
+ * A store that keeps everything in memory. Each call does its work at once and wholly before anything else runs, unless a
+ * transaction is open: then it waits for its end, at most 10 s.
+ */
 export class MemoryStore implements Store {
   readonly capabilities: StoreCapabilities = { durable: false, crossProcessEvents: false };
   readonly #wake = new Wake();
+  readonly #transactions: Transactions;
   /** Null once closed. */
   #data: Data | null;
 
   /** An empty store. */
   constructor(options: MemoryStoreOptions = {}) {
     this.#data = emptyData(options.runtime ?? systemRuntime, this.#wake);
+    this.#transactions = new Transactions(this.#data);
     dataOf.set(this, this.#data);
   }
 
@@ -76,150 +88,176 @@ export class MemoryStore implements Store {
     return new MemoryStore(options);
   }
 
-  get #open(): Data {
-    if (this.#data === null) throw new StoreError("store_closed", "the store is closed");
-    return this.#data;
+  async now(): Promise<Date> {
+    return new Date(this.#opened().runtime.now());
   }
 
-  async now(): Promise<Date> {
-    return new Date(this.#open.runtime.now());
+  transaction<T>(work: (writer: Writer) => T | Promise<T>): Promise<T> {
+    return this.#transactions.run(work);
   }
 
   async insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
-    return insert(this.#open, jobs);
+    return this.#call((data) => insert(data, jobs));
+  }
+
+  async openBatch(batch: NewBatch): Promise<BatchId> {
+    return this.#call((data) => batching.openBatch(data, batch));
+  }
+
+  async sealBatch(id: BatchId): Promise<void> {
+    return this.#call((data) => batching.sealBatch(data, id));
   }
 
   async claim(query: ClaimQuery): Promise<ClaimReply> {
-    return claim(this.#open, query);
+    return this.#call((data) => claim(data, query));
   }
 
   async finish(server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]> {
-    return finishing.finish(this.#open, server, outcomes);
+    return this.#call((data) => finishing.finish(data, server, outcomes));
   }
 
   async setParams(ref: JobRef, params: Readonly<Record<string, JsonText>>): Promise<void> {
-    finishing.setParams(this.#open, ref, params);
+    return this.#call((data) => finishing.setParams(data, ref, params));
   }
 
   async writeConsole(ref: JobRef, entry: ConsoleEntry): Promise<void> {
-    jobConsole.writeConsole(this.#open, ref, entry);
+    return this.#call((data) => jobConsole.writeConsole(data, ref, entry));
   }
 
   async register(server: ServerInfo): Promise<void> {
-    coordinate.register(this.#open, server);
+    return this.#call((data) => coordinate.register(data, server));
   }
 
   async heartbeat(beat: Beat): Promise<BeatReply> {
-    return coordinate.heartbeat(this.#open, beat);
+    return this.#call((data) => coordinate.heartbeat(data, beat));
   }
 
   async unregister(server: string): Promise<void> {
-    coordinate.unregister(this.#open, server);
+    return this.#call((data) => coordinate.unregister(data, server));
   }
 
   async lead(query: LeadQuery): Promise<LeadReply> {
-    return coordinate.lead(this.#open, query);
+    return this.#call((data) => coordinate.lead(data, query));
   }
 
   async resign(query: Omit<LeadQuery, "ttl">): Promise<void> {
-    coordinate.resign(this.#open, query);
+    return this.#call((data) => coordinate.resign(data, query));
   }
 
   async orphans(limit: number): Promise<Orphan[]> {
-    return coordinate.orphans(this.#open, limit);
+    return this.#call((data) => coordinate.orphans(data, limit));
   }
 
   async sweep(limit: number): Promise<number> {
-    return maintain.sweep(this.#open, limit);
+    return this.#call((data) => maintain.sweep(data, limit));
   }
 
   async prune(query: PruneQuery): Promise<number> {
-    return maintain.prune(this.#open, query);
+    return this.#call((data) => maintain.prune(data, query));
   }
 
   async putRecurring(put: PutRecurring): Promise<number> {
-    return recurring.putRecurring(this.#open, put);
+    return this.#call((data) => recurring.putRecurring(data, put));
   }
 
   async removeRecurring(id: string): Promise<void> {
-    recurring.removeRecurring(this.#open, id);
+    return this.#call((data) => recurring.removeRecurring(data, id));
   }
 
   async recurring(): Promise<RecurringRecord[]> {
-    return recurring.recurring(this.#open);
+    return this.#call((data) => recurring.recurring(data));
   }
 
   async recurringJob(id: string): Promise<RecurringRecord | null> {
-    return recurring.recurringJob(this.#open, id);
+    return this.#call((data) => recurring.recurringJob(data, id));
   }
 
   async dueRecurring(limit: number): Promise<DueRecurring> {
-    return recurring.dueRecurring(this.#open, limit);
+    return this.#call((data) => recurring.dueRecurring(data, limit));
   }
 
   async fireRecurring(firing: FireRecurring): Promise<InsertedJob[]> {
-    return recurring.fireRecurring(this.#open, firing);
+    return this.#call((data) => recurring.fireRecurring(data, firing));
   }
 
   async delete(filter: JobFilter): Promise<number> {
-    return admin.deleteJobs(this.#open, filter);
+    return this.#call((data) => admin.deleteJobs(data, filter));
   }
 
   async requeue(filter: JobFilter): Promise<number> {
-    return admin.requeue(this.#open, filter);
+    return this.#call((data) => admin.requeue(data, filter));
   }
 
   async pauseQueue(queue: string): Promise<void> {
-    admin.pauseQueue(this.#open, queue);
+    return this.#call((data) => admin.pauseQueue(data, queue));
   }
 
   async resumeQueue(queue: string): Promise<void> {
-    admin.resumeQueue(this.#open, queue);
+    return this.#call((data) => admin.resumeQueue(data, queue));
   }
 
   async job(id: JobId): Promise<JobRecord | null> {
-    return inspect.job(this.#open, id);
+    return this.#call((data) => inspect.job(data, id));
   }
 
   async consoleLines(query: ConsoleQuery): Promise<ConsoleLine[]> {
-    return jobConsole.consoleLines(this.#open, query);
+    return this.#call((data) => jobConsole.consoleLines(data, query));
   }
 
   async outputs(ids: readonly JobId[]): Promise<Map<JobId, JsonText>> {
-    return inspect.outputs(this.#open, ids);
+    return this.#call((data) => inspect.outputs(data, ids));
   }
 
   async jobs(query: JobQuery): Promise<JobPage> {
-    return inspect.jobs(this.#open, query);
+    return this.#call((data) => inspect.jobs(data, query));
   }
 
   async counts(): Promise<Counts> {
-    return inspect.counts(this.#open);
+    return this.#call((data) => inspect.counts(data));
+  }
+
+  async batch(id: BatchId): Promise<BatchRecord | null> {
+    return this.#call((data) => batching.batch(data, id));
+  }
+
+  async batches(query: BatchQuery): Promise<BatchPage> {
+    return this.#call((data) => batching.batches(data, query));
   }
 
   async limits(query: LimitQuery): Promise<LimitRecord[]> {
-    return inspect.limits(this.#open, query);
+    return this.#call((data) => inspect.limits(data, query));
   }
 
   async series(query: SeriesQuery): Promise<SeriesPoint[]> {
-    return inspect.series(this.#open, query);
+    return this.#call((data) => inspect.series(data, query));
   }
 
   async servers(): Promise<ServerRecord[]> {
-    return inspect.servers(this.#open);
+    return this.#call((data) => inspect.servers(data));
   }
 
   async queues(): Promise<QueueRecord[]> {
-    return inspect.queues(this.#open);
+    return this.#call((data) => inspect.queues(data));
   }
 
   subscribe(listener: StoreListener): () => Promise<void> {
-    const { wake } = this.#open;
+    const { wake } = this.#opened();
     return wake.subscribe(listener);
   }
 
   async close(): Promise<void> {
     this.#wake.close();
     this.#data = null;
+    this.#transactions.close();
+  }
+
+  /** At once, or after the transaction that is open and the calls that wait for it. */
+  async #call<T>(work: (data: Data) => T): Promise<T> {
+    return this.#transactions.isFree ? work(this.#opened()) : this.#transactions.after(() => work(this.#opened()));
+  }
+
+  #opened(): Data {
+    if (this.#data === null) throw closed();
+    return this.#data;
   }
 }

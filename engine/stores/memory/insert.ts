@@ -1,21 +1,25 @@
+import { type BatchState, checkJoins } from "../../rules/batches.ts";
 import { checkNewJobs } from "../../rules/check.ts";
-import { type Birth, births } from "../../rules/dependencies.ts";
+import { type Birth, births, splitParents } from "../../rules/dependencies.ts";
 import { historyEntry } from "../../rules/history.ts";
 import { readyState } from "../../rules/state.ts";
 import { keptKey, uniqueDueAt } from "../../rules/unique.ts";
-import type { InsertedJob, JobId, NewJob } from "../../store.ts";
+import type { BatchId, InsertedJob, JobId, NewJob } from "../../store.ts";
 import { addRow, type Data, type Row, tally } from "./data.ts";
 import { addLinks } from "./dependencies.ts";
 import { keyOf, nextInLine } from "./limits.ts";
+import { batchOf, join } from "./members.ts";
 import { duplicateOf, holdersOf, replaceHolder, takeKey } from "./unique.ts";
 
-export function insert(data: Data, jobs: readonly NewJob[]): InsertedJob[] {
-  checkNewJobs(jobs);
+export function insert(data: Data, given: readonly NewJob[]): InsertedJob[] {
+  const jobs = checkNewJobs(given);
   const now = data.runtime.now();
   const holders = holdersOf(data, jobs, now);
   const ids = newIds(data, holders);
-  const born = births({ jobs, holders, ids, stateOf: (id) => data.jobs.get(id)?.state });
-  data.lastId += holders.filter((holder) => holder === null).length;
+  const batches = (id: BatchId): BatchState | undefined => batchOf(data, id);
+  const born = births({ jobs, holders, ids, stateOf: (id) => data.jobs.get(id)?.state, batchOf: batches });
+  checkJoins(jobs, holders, batches);
+  takeIds(data, holders.filter((holder) => holder === null).length);
   const added = jobs.flatMap((job, position) => {
     const birth = born[position] as Birth;
     return holders[position] === null ? [{ job, birth, row: newRow(job, ids[position] ?? 0, birth, now) }] : [];
@@ -43,6 +47,14 @@ function newIds(data: Data, holders: readonly unknown[]): JobId[] {
   });
 }
 
+function takeIds(data: Data, count: number): void {
+  const { lastId } = data;
+  data.lastId += count;
+  data.undo?.add(() => {
+    data.lastId = lastId;
+  });
+}
+
 /** The last rule of the call for each key counts from now on, also if its job has to wait. Returns keys that it changed. */
 function useRules(data: Data, rows: readonly Row[]): string[] {
   const counting = rows.filter(({ state }) => state !== "deleted");
@@ -57,7 +69,8 @@ function useRules(data: Data, rows: readonly Row[]): string[] {
 
 function add(data: Data, job: NewJob, row: Row, birth: Birth, now: number): void {
   addRow(data, row);
-  addLinks(data, row.id, birth);
+  join(data, row.batch);
+  addLinks(data, row, birth);
   if (birth.doomedBy === null) takeKey(data, row.id, job, now);
   else tally(data, "deleted", now);
 }
@@ -76,6 +89,7 @@ function firstState(
 
 function newRow(job: NewJob, id: number, birth: Birth, now: number): Row {
   const runAt = uniqueDueAt(job, now);
+  const { parents, afterBatch } = splitParents(birth.links.map(({ parent }) => parent));
   return {
     id,
     kind: job.kind,
@@ -90,7 +104,9 @@ function newRow(job: NewJob, id: number, birth: Birth, now: number): Row {
     meta: Object.freeze({ ...job.meta }),
     recurringId: job.recurringId,
     uniqueKey: keptKey(job.unique),
-    parents: Object.freeze(birth.links.map(({ parent }) => parent)),
+    parents: Object.freeze(parents),
+    batch: job.batch,
+    afterBatch,
     pendingParents: birth.pending,
     limit: job.limit === null ? null : Object.freeze({ ...job.limit }),
     lane: null,

@@ -18,7 +18,7 @@ import type {
   SeriesQuery,
   ServerRecord,
 } from "../../store.ts";
-import { type Data, fieldsOf, type Row, type ServerRow, type Tally, toDate } from "./data.ts";
+import { type Data, fieldsMatch, fieldsOf, type Row, type ServerRow, type Tally, toDate } from "./data.ts";
 import { childrenOf } from "./dependencies.ts";
 import type { LimitKey } from "./limits.ts";
 
@@ -47,6 +47,7 @@ function toRecord(data: Data, row: Row): JobRecord {
     history: row.history.map((entry) => ({ ...entry, at: new Date(entry.at) })),
     output: row.output,
     progress: row.progress,
+    afterBatch: row.afterBatch,
     pendingParents: row.pendingParents,
     children: childrenOf(data, row.id),
   };
@@ -95,12 +96,8 @@ export function jobs(data: Data, query: JobQuery): JobPage {
   };
 }
 
-function matches(row: Row, { queue, kind, tag }: JobQuery): boolean {
-  return (
-    (queue === undefined || row.queue === queue) &&
-    (kind === undefined || row.kind === kind) &&
-    (tag === undefined || row.tags.includes(tag))
-  );
+function matches(row: Row, query: JobQuery): boolean {
+  return fieldsMatch(row, query) && (query.tag === undefined || row.tags.includes(query.tag));
 }
 
 export function counts(data: Data): Counts {

@@ -65,14 +65,25 @@ export function keyOf(data: Data, limit: Limit, id: JobId): LimitKey {
   if (!key) {
     key = { limit, ruleOf: id, active: 0, tat: 0, usedAt: data.runtime.now(), lanes: new Set() };
     data.limits.set(limit.key, key);
+    data.undo?.add(() => data.limits.delete(limit.key));
   } else if (id > key.ruleOf) {
-    key.ruleOf = id;
-    if (!sameLimit(limit, key.limit)) {
-      key.limit = limit;
-      placeAll(data, key);
-    }
+    useRule(data, key, limit, id);
   }
   return key;
+}
+
+function useRule(data: Data, key: LimitKey, limit: Limit, id: JobId): void {
+  const before = { limit: key.limit, ruleOf: key.ruleOf, tat: key.tat };
+  key.ruleOf = id;
+  const same = sameLimit(limit, key.limit);
+  if (!same) {
+    key.limit = limit;
+    placeAll(data, key);
+  }
+  data.undo?.add(() => {
+    Object.assign(key, before);
+    if (!same) placeAll(data, key);
+  });
 }
 
 /** A job with a limit has become throttled. */

@@ -1,7 +1,8 @@
 import { jobOutlived, serverOutlived } from "../../rules/retention.ts";
 import { ARCHIVED_STATES, type PruneQuery } from "../../store.ts";
+import { pruneBatches } from "./batches.ts";
 import { type Data, promote, type Row, removeRow } from "./data.ts";
-import { removeLinks, settleChildren } from "./dependencies.ts";
+import { removeLinks, settle } from "./dependencies.ts";
 import { pruneLimits, reopenBeyond } from "./limits.ts";
 import { pruneKeys } from "./unique.ts";
 
@@ -22,8 +23,8 @@ export function prune(data: Data, query: PruneQuery): number {
     jobs.push(...pruneJobs(data, data.byState[state], query[state], now, query.limit));
   }
   const pruned = jobs.map(({ id }) => ({ id, end: "pruned" as const }));
-  data.wake.emitReady(settleChildren(data, pruned, now), now);
-  let removed = jobs.length;
+  data.wake.emitReady(settle(data, jobs, pruned, now), now);
+  let removed = jobs.length + pruneBatches(data, query.succeeded, now, query.limit);
   removed += pruneKeys(data, now, query.limit);
   dropEmptyLanes(data);
   removed += pruneLimits(data, now, query.limit);

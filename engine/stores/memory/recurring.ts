@@ -4,8 +4,8 @@ import type { DueRecurring, FireRecurring, InsertedJob, PutRecurring, RecurringR
 import type { Data } from "./data.ts";
 import { insert } from "./insert.ts";
 
-export function putRecurring(data: Data, put: PutRecurring): number {
-  checkPutRecurring(put);
+export function putRecurring(data: Data, given: PutRecurring): number {
+  const put = checkPutRecurring(given);
   const row = data.recurring.get(put.id);
   assertVersion(put.id, put.version, row?.version ?? 0);
   const { id, group, cron, timeZone, misfire, overlap, template, paused, nextRunAt } = put;
@@ -48,8 +48,8 @@ export function dueRecurring(data: Data, limit: number): DueRecurring {
 
 const dueAt = (row: RecurringRecord): number => row.nextRunAt?.getTime() ?? 0;
 
-export function fireRecurring(data: Data, firing: FireRecurring): InsertedJob[] {
-  checkFireRecurring(firing);
+export function fireRecurring(data: Data, given: FireRecurring): InsertedJob[] {
+  const firing = checkFireRecurring(given);
   const row = data.recurring.get(firing.id);
   if (!row) throw noRecurring(firing.id);
   assertVersion(firing.id, firing.version, row.version);

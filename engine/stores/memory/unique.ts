@@ -40,7 +40,13 @@ export function duplicateOf(data: Data, holder: Holder, ids: readonly JobId[], r
 
 /** For a new job. */
 export function takeKey(data: Data, id: JobId, { unique }: NewJob, now: number): void {
-  if (unique !== null) data.keys.set(unique.key, { id, expiresAt: keyExpiry(unique, now) });
+  if (unique === null) return;
+  const before = data.keys.get(unique.key);
+  data.keys.set(unique.key, { id, expiresAt: keyExpiry(unique, now) });
+  data.undo?.add(() => {
+    if (before) data.keys.set(unique.key, before);
+    else data.keys.delete(unique.key);
+  });
 }
 
 /** Frees the key of a job that has ended, unless it has a window or somebody else holds it. */

@@ -9,6 +9,20 @@ interface Subscription {
 
 export class Wake {
   readonly #subscriptions = new Set<Subscription>();
+  /** What an open transaction has to tell; null while none is open. */
+  #held: ((now: number) => void)[] | null = null;
+
+  /** Keeps what there is to tell from now on, until `release`. */
+  hold(): void {
+    this.#held = [];
+  }
+
+  /** Tells what was kept, at `now`; null = forgets it. */
+  release(now: number | null): void {
+    const held = this.#held ?? [];
+    this.#held = null;
+    if (now !== null) for (const tell of held) tell(now);
+  }
 
   subscribe(listener: StoreListener): () => Promise<void> {
     const subscription: Subscription = { listener, open: true };
@@ -26,6 +40,10 @@ export class Wake {
 
   /** Tells of jobs that now wait, once per queue: when the first of them is ready. */
   emitReady(rows: readonly Row[], now: number): void {
+    if (this.#held !== null) {
+      this.#held.push((later) => this.emitReady(rows, later));
+      return;
+    }
     if (this.#subscriptions.size === 0) return;
     const delays = new Map<string, number>();
     for (const { state, queue, runAt, lane } of rows) {

@@ -6,12 +6,13 @@
 import { checkFilter } from "../../rules/check.ts";
 import { historyEntry } from "../../rules/history.ts";
 import { DELETABLE, filterAllows, REQUEUEABLE, requeuedAttempts, waitingState } from "../../rules/state.ts";
-import type { JobFilter, JobId, JobState } from "../../store.ts";
+import type { BatchId, JobFilter, JobId, JobState } from "../../store.ts";
 import { archive, historyWith, makeReady } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
 import { closeLinks, settleChildren } from "./dependencies.ts";
 import { tally } from "./finish.ts";
 import { closeEmptyLanes, Throttling } from "./limits.ts";
+import { BatchChanges } from "./members.ts";
 import { type Portion, type Position, type ScanFilter, scan, tableOf } from "./scan.ts";
 import { releaseKey, retakeKey } from "./unique.ts";
 import { Waiting } from "./wake.ts";
@@ -29,7 +30,9 @@ export async function deleteJobs(db: Connection, filter: JobFilter): Promise<num
     closeEmptyLanes(db, tx, new Set(throttled.flatMap(({ limitKey }) => limitKey ?? [])));
     const waiting = new Waiting();
     const parents = ended.map(({ id }) => ({ id, end: "deleted" as const }));
-    const { doomed } = settleChildren(db, tx, parents, waiting);
+    const changes = new BatchChanges(db, tx);
+    for (const { batch } of ended) changes.end(batch);
+    const { doomed } = settleChildren(db, tx, parents, waiting, { changes });
     waiting.announce(db, tx);
     tally(db, tx, "", { succeeded: 0, failed: 0, deleted: ended.length + doomed, retried: 0 });
     return ended.length + running.filter(({ id }) => requestCancel(db, tx, id)).length;
@@ -58,15 +61,18 @@ export async function requeue(db: Connection, filter: JobFilter): Promise<number
   return inChunks(db, filter, REQUEUEABLE, (tx, jobs) => {
     const waiting = new Waiting();
     const throttling = new Throttling(db, tx);
+    const changes = new BatchChanges(db, tx);
     const free = jobs.filter(({ id, uniqueKey }) => retakeKey(db, tx, id, uniqueKey));
-    for (const { id, state, queue, kind, attempt, maxAttempts, limitKey } of free) {
+    for (const { id, state, queue, kind, attempt, maxAttempts, limitKey, batch } of free) {
       const table = tableOf(state);
+      if (table === "kiln_archive") changes.revive(batch);
       const entry = historyEntry({ reason: "requeued" }, waitingState(limitKey !== null), attempt, null, tx.now);
       const history = historyWith(db, table, id, entry);
       makeReady(db, table, id, { runAt: tx.now, history, ...requeuedAttempts(state, attempt, maxAttempts) });
       if (limitKey === null) waiting.add(queue, 0);
       else throttling.add({ id, queue, kind, limitKey });
     }
+    changes.write();
     throttling.end(waiting);
     waiting.announce(db, tx);
     return free.length;
@@ -83,6 +89,7 @@ interface JobRow {
   readonly maxAttempts: number;
   readonly uniqueKey: string | null;
   readonly parents: string | null;
+  readonly batch: BatchId | null;
 }
 
 /** Sums up what `change` returns for the jobs that match the filter and are in one of the states, chunk by chunk. */
@@ -107,7 +114,7 @@ async function* candidates(
   filter: JobFilter,
   states: readonly JobState[],
 ): AsyncGenerator<readonly JobId[]> {
-  const { ids, state, queue, kind } = filter;
+  const { ids, state } = filter;
   if (ids !== undefined) {
     const all = [...new Set(ids)];
     for (let start = 0; start < all.length; start += CHUNK) {
@@ -118,7 +125,7 @@ async function* candidates(
     let after: Position | null = null;
     do {
       if (after !== null) await db.runtime.turn();
-      const { found, next } = await nextPortion(db, { state, queue, kind }, after);
+      const { found, next } = await nextPortion(db, { ...filter, state }, after);
       if (found.length > 0) yield found.map(({ id }) => id);
       after = next;
     } while (after !== null);
@@ -130,9 +137,11 @@ const nextPortion = (db: Connection, filter: ScanFilter, after: Position | null)
 
 const MATCHING = ["kiln_jobs", "kiln_archive"]
   .map(
-    (table) => `SELECT id, state, queue, kind, attempt, max_attempts, limit_key, unique_key, parents FROM ${table}
+    (table) => `SELECT id, state, queue, kind, attempt, max_attempts, limit_key, unique_key, parents, batch_id
+      FROM ${table}
       WHERE id IN (SELECT value FROM json_each(?1)) AND state IN (SELECT value FROM json_each(?2))
-        AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR kind = ?4)`,
+        AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR kind = ?4)
+        AND (?5 IS NULL OR batch_id = ?5) AND (?6 IS NULL OR recurring_id = ?6)`,
   )
   .join(" UNION ALL ");
 
@@ -146,15 +155,16 @@ type MatchingRow = readonly [
   limitKey: string | null,
   uniqueKey: string | null,
   parents: string | null,
+  batch: BatchId | null,
 ];
 
 function matching(db: Connection, filter: JobFilter, states: readonly JobState[], ids: readonly JobId[]): JobRow[] {
-  const { queue: inQueue = null, kind: ofKind = null } = filter;
+  const { queue: inQueue = null, kind: ofKind = null, batch: ofBatch = null, recurringId = null } = filter;
   return db
-    .all<MatchingRow>(MATCHING, JSON.stringify(ids), JSON.stringify(states), inQueue, ofKind)
-    .map(([id, state, queue, kind, attempt, maxAttempts, limitKey, uniqueKey, parents]) => ({
+    .all<MatchingRow>(MATCHING, JSON.stringify(ids), JSON.stringify(states), inQueue, ofKind, ofBatch, recurringId)
+    .map(([id, state, queue, kind, attempt, maxAttempts, limitKey, uniqueKey, parents, batch]) => ({
       ...{ id, state, queue, kind, attempt, maxAttempts },
-      ...{ limitKey, uniqueKey, parents },
+      ...{ limitKey, uniqueKey, parents, batch },
     }));
 }
 

@@ -6,7 +6,7 @@ import type { JobTable } from "./rows.ts";
 
 /** What a job takes along unchanged, whichever way it goes. */
 const KEPT = `id, kind, queue, priority, claim, server, created_at, attempted_at, deadline, timeout, title, tags, meta,
-  params, args, recurring_id, unique_key, parents, limit_key, limit_rule`;
+  params, args, recurring_id, unique_key, parents, limit_key, limit_rule, batch_id`;
 
 const ARCHIVE_ALL = `INSERT INTO kiln_archive (state, finalized_at, run_at, attempt, max_attempts, history, ${KEPT})
   SELECT ?2, ?3, run_at, attempt, max_attempts, history, ${KEPT} FROM kiln_jobs

@@ -1,12 +1,13 @@
-/** The one connection of a store: opening, transactions, waiting for locks, cached statements. */
-import { accessSync, constants, statSync } from "node:fs";
-import { basename, dirname, resolve } from "node:path";
+/** A connection of a store: opening, transactions, waiting for locks, cached statements. */
+import { resolve } from "node:path";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { sleep } from "../../async.ts";
 import { StoreError } from "../../errors.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { StoreEvent } from "../../store.ts";
+import { BUSY_LIMIT, Turns } from "../turns.ts";
 import { isBusy, toKilnError } from "./failure.ts";
+import { IN_MEMORY } from "./file.ts";
 
 /** What a row is read as: its columns in the order of the statement. */
 export type SqlRow = readonly (string | number | null)[];
@@ -21,18 +22,11 @@ export interface Transaction {
 
 export type Durability = "full" | "normal";
 
-/** The path of a database that lives in the memory of this process. */
-export const IN_MEMORY = ":memory:";
-
 /**
  * Waits between tries for a lock: 1 ms, doubling up to this. Short, because another process that writes without pause lets
  * go of the lock only for moments; only one call of a connection tries at a time, so that waiting costs next to nothing.
  */
 const LONGEST_WAIT = 4;
-const NOTHING = (): void => {};
-
-/** How long a call waits for a lock before it throws `store_busy`. */
-const BUSY_LIMIT = 10_000;
 
 /**
  * Node 22.18 and 24.0 to 24.6 take no numbered parameters such as `?1` (nodejs/node#59350). So each becomes a `?` of its
@@ -56,23 +50,20 @@ export class Connection {
   readonly path: string;
   /** Gets the events of each transaction, in order, after its commit. */
   onCommit: (events: readonly StoreEvent[]) => void = () => {};
-  readonly #db: DatabaseSync;
+  readonly database: DatabaseSync;
+  readonly #turns: Turns;
   readonly #statements = new Map<string, Statement>();
   readonly #closed = new AbortController();
-  /** Ends when the write that was called last has ended; null when none is under way. */
-  #lastWrite: Promise<void> | null = null;
 
-  /** `path` must have been through `checkFile`. @throws StoreError */
-  constructor(path: string, runtime: Runtime) {
-    const file = path === IN_MEMORY ? path : resolve(path);
-    try {
-      // With a timeout SQLite would sleep inside the call and block the event loop.
-      this.#db = new DatabaseSync(file, { timeout: 0, enableForeignKeyConstraints: false });
-    } catch (error) {
-      throw toKilnError(error, file);
-    }
+  /**
+   * `source` is a path that has been through `checkFile`, or a database that is open. Connections with the same `turns`
+   * write in the order in which they are called. @throws StoreError
+   */
+  constructor(source: string | DatabaseSync, runtime: Runtime, turns: Turns = new Turns()) {
+    this.database = typeof source === "string" ? openDatabase(source) : source;
     this.runtime = runtime;
-    this.path = this.#db.location() ?? IN_MEMORY;
+    this.path = this.database.location() ?? IN_MEMORY;
+    this.#turns = turns;
   }
 
   /** Says how the file is kept. Changes the file to write-ahead logging. @throws StoreError */
@@ -121,22 +112,24 @@ export class Connection {
 
   /** Runs statements that are used once. */
   exec(sql: string): void {
-    this.#db.exec(sql);
+    this.database.exec(sql);
   }
 
   /** Grows when another connection has committed something. @throws StoreError */
   dataVersion(): number {
-    return this.#checked(() => this.get<[number]>("PRAGMA data_version")?.[0] ?? 0);
+    return this.checked(() => this.get<[number]>("PRAGMA data_version")?.[0] ?? 0);
   }
 
   /** `work` sees one state of the database. Takes no lock that others would notice. @throws StoreError */
   async read<T>(work: () => T): Promise<T> {
-    return this.#retry(this.runtime.monotonic(), () => this.#transact("BEGIN", work));
+    // What a transaction on this connection has written is not for others to see.
+    const shared = this.path === IN_MEMORY;
+    return this.#retry(this.runtime.monotonic(), () => this.#transact("BEGIN", work), shared);
   }
 
   /** The same without waiting for a lock. @throws StoreError, `store_busy` at once */
   readNow<T>(work: () => T): T {
-    return this.#checked(() => this.#transact("BEGIN", work));
+    return this.checked(() => this.#transact("BEGIN", work));
   }
 
   /**
@@ -145,15 +138,24 @@ export class Connection {
    */
   async write<T>(work: (tx: Transaction) => T): Promise<T> {
     const started = this.runtime.monotonic();
-    const earlier = this.#lastWrite;
-    const written = earlier ? earlier.then(() => this.#write(started, work)) : this.#write(started, work);
-    const ended = written.then(NOTHING, NOTHING);
-    this.#lastWrite = ended;
-    try {
-      return await written;
-    } finally {
-      if (this.#lastWrite === ended) this.#lastWrite = null;
-    }
+    return this.#turns.inTurn(() => this.#write(started, work));
+  }
+
+  /**
+   * Takes the write lock and keeps it: a transaction is open on `database` until the caller has ended it and says so by
+   * calling what is returned. Writes of all connections with the same `turns` wait for that. To be called when it is one's
+   * turn; `started` is when the waiting began. @throws StoreError
+   */
+  begin(started: number): Promise<() => void> {
+    return this.#retry(started, () => {
+      this.run("BEGIN IMMEDIATE");
+      return this.#turns.open();
+    });
+  }
+
+  /** Ends what `begin` has begun. @throws StoreError; it is still open then, unless SQLite has rolled it back */
+  commit(): void {
+    this.checked(() => this.run("COMMIT"));
   }
 
   /** Calls that still wait for a lock throw `store_closed`. Twice is fine. */
@@ -161,7 +163,7 @@ export class Connection {
     if (this.#closed.signal.aborted) return;
     this.#closed.abort();
     this.#statements.clear();
-    this.#db.close();
+    if (this.database.isOpen) this.database.close();
   }
 
   #write<T>(started: number, work: (tx: Transaction) => T): Promise<T> {
@@ -183,7 +185,7 @@ export class Connection {
       return result;
     } catch (error) {
       // SQLite has rolled back by itself after some errors, such as a full disk.
-      if (this.#db.isTransaction) this.run("ROLLBACK");
+      if (this.database.isTransaction) this.run("ROLLBACK");
       throw error;
     }
   }
@@ -191,14 +193,17 @@ export class Connection {
   #statement(sql: string): Statement {
     const known = this.#statements.get(sql);
     if (known) return known;
-    const prepared = this.#db.prepare(sql.replace(NUMBERED, "?"));
+    const prepared = this.database.prepare(sql.replace(NUMBERED, "?"));
     prepared.setReturnArrays(true);
+    // A database that the application has opened may say otherwise.
+    prepared.setReadBigInts(false);
     const statement = { prepared, order: Array.from(sql.matchAll(NUMBERED), ([, number]) => Number(number) - 1) };
     this.#statements.set(sql, statement);
     return statement;
   }
 
-  #checked<T>(call: () => T): T {
+  /** Errors as kiln has them. */
+  protected checked<T>(call: () => T): T {
     this.assertOpen();
     try {
       return call();
@@ -207,9 +212,10 @@ export class Connection {
     }
   }
 
-  /** The first try is made at once. */
-  async #retry<T>(started: number, call: () => T): Promise<T> {
+  /** The first try is made at once, unless it waits for an open transaction of the application's. */
+  async #retry<T>(started: number, call: () => T, waits = true): Promise<T> {
     for (let wait = 1; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
+      while (waits && this.#turns.hasTransaction) await this.#transactionEnds(started);
       this.assertOpen();
       try {
         return call();
@@ -219,47 +225,20 @@ export class Connection {
       await sleep(this.runtime, wait * (0.5 + this.runtime.random() / 2), this.#closed.signal);
     }
   }
-}
 
-/**
- * Refuses what can never become a database, in words that say why; SQLite would only be unable to open it.
- * @throws StoreError `store_failed` or `store_read_only`
- */
-export function checkFile(path: string): void {
-  if (path === IN_MEMORY) return;
-  const file = resolve(path);
-  const fail = (code: "store_failed" | "store_read_only", why: string): never => {
-    throw new StoreError(code, `SQLite store ${file}: ${why}`);
-  };
-  const directory = dirname(file);
-  const found = stat(file);
-  if (found?.isDirectory()) fail("store_failed", "is a directory");
-  if (found && !found.isFile()) fail("store_failed", "is not a file");
-  if (!stat(directory)?.isDirectory()) fail("store_failed", "its directory does not exist");
-  // The log and its index are files beside the database, made and removed as needed.
-  if (!isWritable(directory)) fail("store_read_only", "its directory may not be written");
-  if (found && !isWritable(file)) fail("store_read_only", "the file may not be written");
-}
-
-/** Undefined when there is none, or it can't be reached. */
-function stat(path: string): ReturnType<typeof statSync> {
-  try {
-    return statSync(path, { throwIfNoEntry: false });
-  } catch {
-    return undefined;
+  async #transactionEnds(started: number): Promise<void> {
+    const left = BUSY_LIMIT - (this.runtime.monotonic() - started);
+    if (await this.#turns.transactionEnds(this.runtime, left)) return;
+    throw new StoreError("store_busy", `SQLite store ${this.path}: a transaction has been open for too long`);
   }
 }
 
-function isWritable(path: string): boolean {
+function openDatabase(path: string): DatabaseSync {
+  const file = path === IN_MEMORY ? path : resolve(path);
   try {
-    accessSync(path, constants.R_OK | constants.W_OK);
-    return true;
-  } catch {
-    return false;
+    // With a timeout SQLite would sleep inside the call and block the event loop.
+    return new DatabaseSync(file, { timeout: 0 });
+  } catch (error) {
+    throw toKilnError(error, file);
   }
-}
-
-/** Where the write-ahead log of a database file stands. */
-export function logOf(path: string): { readonly directory: string; readonly name: string } {
-  return { directory: dirname(path), name: `${basename(path)}-wal` };
 }

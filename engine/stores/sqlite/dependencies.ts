@@ -1,13 +1,15 @@
 /**
  * What jobs wait for, and what the end of a job does to those that wait for it. While no job waits, a call that ends jobs
- * pays 1 statement for it, otherwise 3. Each child costs 2, or 5 when it is deleted.
+ * pays 1 statement for it, otherwise 3. Each child costs 2, or 5 when it is deleted. For members of batches what `members.ts`
+ * says; a batch that has finished is dealt with like a job that has ended.
  */
 import { type Birth, FAILED_BIT, type ParentEnd, parentReason, released, verdict } from "../../rules/dependencies.ts";
 import { historyEntry } from "../../rules/history.ts";
-import type { JobId } from "../../store.ts";
+import type { BatchId, JobId } from "../../store.ts";
 import { archive, historyWith } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
 import { Throttling } from "./limits.ts";
+import { BatchChanges } from "./members.ts";
 import { releaseKey } from "./unique.ts";
 import type { Waiting } from "./wake.ts";
 
@@ -46,9 +48,10 @@ export function removeLinks(db: Connection, table: keyof typeof REMOVE_LINKS, id
   db.run(REMOVE_LINKS[table], JSON.stringify(ids));
 }
 
-/** A job whose children are to be dealt with. */
+/** A job or batch whose children are to be dealt with. */
 export interface Ended {
-  readonly id: JobId;
+  /** Of a job, or of a batch by `asParent`. */
+  readonly id: number;
   readonly end: ParentEnd;
 }
 
@@ -75,25 +78,33 @@ export interface Settled {
   readonly changed: number;
 }
 
+export interface Settlement {
+  /** What the call does to batches; to be written. */
+  readonly changes?: BatchChanges;
+  /** At most so many children are dealt with. */
+  readonly limit?: number;
+}
+
 /**
- * Deals with the children of jobs that have ended, and with theirs, to any depth: first with those that earlier calls have
- * left, so that all ends take effect in their order. Those that go on are added to `waiting`. What is beyond the limit is
- * left for the calls that follow.
+ * Writes what the call does to batches, which may finish some, and deals with the children of jobs and batches that have
+ * ended, and with theirs, to any depth: first with those that earlier calls have left, so that all ends take effect in their
+ * order. Those that go on are added to `waiting`. What is beyond the limit is left for the calls that follow.
  */
 export function settleChildren(
   db: Connection,
   tx: Transaction,
   ended: readonly Ended[],
   waiting: Waiting,
-  limit: number = SETTLE_LIMIT,
+  { changes = new BatchChanges(db, tx), limit = SETTLE_LIMIT }: Settlement = {},
 ): Settled {
-  if (ended.length > 0 && db.get(ANY_OPEN) === undefined) return NOTHING;
-  const left = anyLeft(db) ? db.all<[number, JobId, ParentEnd]>(LEFT, limit) : [];
-  const settling = new Settling(db, tx, waiting, limit);
+  const parents = [...ended, ...changes.write()];
+  if (parents.length > 0 && db.get(ANY_OPEN) === undefined) return NOTHING;
+  const left = anyLeft(db) ? db.all<[number, number, ParentEnd]>(LEFT, limit) : [];
+  const settling = new Settling(db, tx, waiting, changes, limit);
   for (const [number, id, end] of left) settling.add({ number, id, end });
   // Others that were left come before the new ones.
-  if (left.length === limit) for (const parent of withChildren(db, ended)) db.run(PUT_OFF, parent.id, parent.end);
-  else for (const parent of withChildren(db, ended)) settling.add({ number: null, ...parent });
+  if (left.length === limit) for (const parent of withChildren(db, parents)) db.run(PUT_OFF, parent.id, parent.end);
+  else for (const parent of withChildren(db, parents)) settling.add({ number: null, ...parent });
   return settling.run();
 }
 
@@ -101,12 +112,12 @@ const NOTHING: Settled = { doomed: 0, changed: 0 };
 
 function withChildren(db: Connection, ended: readonly Ended[]): Ended[] {
   if (ended.length === 0) return [];
-  const ids = new Set(db.all<[JobId]>(WITH_CHILDREN, JSON.stringify(ended.map(({ id }) => id))).map(([id]) => id));
+  const ids = new Set(db.all<[number]>(WITH_CHILDREN, JSON.stringify(ended.map(({ id }) => id))).map(([id]) => id));
   return ended.filter(({ id }) => ids.has(id));
 }
 
 const OPEN_CHILDREN = `SELECT d.job_id, d.mask, j.pending_parents, j.run_at, j.queue, j.attempt, j.unique_key, j.parents,
-    j.kind, j.limit_key
+    j.kind, j.limit_key, j.batch_id
   FROM kiln_dependencies AS d CROSS JOIN kiln_jobs AS j ON j.id = d.job_id
   WHERE d.resolved = 0 AND d.parent_id = ?1 AND (?2 = 0 OR d.mask & ?2 != 0) LIMIT ?3`;
 const RESOLVE = "UPDATE kiln_dependencies SET resolved = 1 WHERE resolved = 0 AND parent_id = ? AND job_id = ?";
@@ -124,22 +135,25 @@ type ChildRow = readonly [
   parents: string | null,
   kind: string,
   limitKey: string | null,
+  batch: BatchId | null,
 ];
 
 class Settling {
   readonly #db: Connection;
   readonly #tx: Transaction;
   readonly #waiting: Waiting;
+  readonly #changes: BatchChanges;
   readonly #limit: number;
   readonly #throttling: Throttling;
   readonly #queue: Entry[] = [];
   #changed = 0;
   #doomed = 0;
 
-  constructor(db: Connection, tx: Transaction, waiting: Waiting, limit: number) {
+  constructor(db: Connection, tx: Transaction, waiting: Waiting, changes: BatchChanges, limit: number) {
     this.#db = db;
     this.#tx = tx;
     this.#waiting = waiting;
+    this.#changes = changes;
     this.#limit = limit;
     this.#throttling = new Throttling(db, tx);
   }
@@ -150,14 +164,23 @@ class Settling {
 
   run(): Settled {
     let place = 0;
-    for (let next = this.#queue[0]; next !== undefined; next = this.#queue[place]) {
+    for (let next = this.#queue[0]; next !== undefined; next = this.#queue[place] ?? this.#finishedBatch()) {
       if (!this.#settle(next)) break;
       if (next.number !== null) this.#changed += this.#db.run(DONE, next.number);
       place += 1;
     }
+    // Children that were deleted may have been the last of their batches, also when the limit was reached.
+    this.#finishedBatch();
     for (const { number, id, end } of this.#queue.slice(place)) if (number === null) this.#db.run(PUT_OFF, id, end);
     this.#throttling.end(this.#waiting);
     return { doomed: this.#doomed, changed: this.#changed };
+  }
+
+  /** Adds batches that the deletion of children has finished. Returns the first. */
+  #finishedBatch(): Entry | undefined {
+    const finished = this.#changes.write().map((batch): Entry => ({ number: null, ...batch }));
+    this.#queue.push(...finished);
+    return finished[0];
   }
 
   /** False when the limit was reached before all its children were dealt with. */
@@ -176,7 +199,7 @@ class Settling {
     else this.#meet(id, child);
   }
 
-  #meet(parent: JobId, [id, , pending, runAt, queue, , , , kind, limitKey]: ChildRow): void {
+  #meet(parent: number, [id, , pending, runAt, queue, , , , kind, limitKey]: ChildRow): void {
     this.#db.run(RESOLVE, parent, id);
     if (pending > 1) {
       this.#db.run(COUNT_DOWN, id);
@@ -188,13 +211,14 @@ class Settling {
     else this.#waiting.add(queue, to.runAt - this.#tx.now);
   }
 
-  #doom([id, , , , , attempt, uniqueKey, parents]: ChildRow, reason: string): void {
+  #doom([id, , , , , attempt, uniqueKey, parents, , , batch]: ChildRow, reason: string): void {
     const { now } = this.#tx;
     const entry = historyEntry({ reason }, "deleted", attempt, null, now);
     const history = historyWith(this.#db, "kiln_jobs", id, entry);
     closeLinks(this.#db, id, parents);
     archive(this.#db, id, { state: "deleted", finalizedAt: now, attempt, history, output: null });
     releaseKey(this.#db, id, uniqueKey);
+    this.#changes.end(batch);
     this.#doomed += 1;
     this.#queue.push({ number: null, id, end: "deleted" });
   }

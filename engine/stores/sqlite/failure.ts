@@ -39,10 +39,21 @@ export function toKilnError(error: unknown, path: string): KilnError {
 
 /** True when the call would have to wait for another connection's lock. */
 export function isBusy(error: unknown): boolean {
-  return CODES.get(primaryCode(error)) === "store_busy";
+  return CODES.get(primaryCode(error)) === "store_busy" && !isStale(error);
+}
+
+/** Extended: the connection still reads an earlier state, which waiting does not change. */
+const BUSY_SNAPSHOT = 517;
+
+/** True when the connection can't write because something that it has not finished reading is no longer the latest. */
+export function isStale(error: unknown): boolean {
+  return errorCode(error instanceof StoreError ? error.cause : error) === BUSY_SNAPSHOT;
 }
 
 function primaryCode(error: unknown): number {
-  if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return 0;
-  return error.errcode & 0xff;
+  return errorCode(error) & 0xff;
+}
+
+function errorCode(error: unknown): number {
+  return error instanceof Error && "errcode" in error && typeof error.errcode === "number" ? error.errcode : 0;
 }

@@ -1,23 +1,25 @@
 /**
  * Writes for running jobs, each fenced by its claim. `finish` is one transaction of 5 statements when all jobs succeeded
  * without output, plus 2 for each that ended otherwise or has output, 1 for each that runs again, 1 for each that gets a
- * history entry, 1 for each unique key that is released, and for children what `dependencies.ts` says, for limited jobs what `limits.ts` says. Args are never read.
+ * history entry, 1 for each unique key that is released, and for children what `dependencies.ts` says, for limited jobs what `limits.ts` says, for
+ * members of batches what `members.ts` says. Args are never read.
  */
 import { ClaimLostError } from "../../errors.ts";
 import { checkParams } from "../../rules/check.ts";
 import { isParentState } from "../../rules/dependencies.ts";
 import { COUNTERS, type Counter, minuteOf, refusal, type Settled, settle } from "../../rules/outcome.ts";
 import { releasesKey } from "../../rules/unique.ts";
-import type { ArchivedState, FinishResult, JobId, JobRef, JsonText, Outcome } from "../../store.ts";
+import type { ArchivedState, BatchId, FinishResult, JobId, JobRef, JsonText, Outcome } from "../../store.ts";
 import { archive, archiveAll, historyWith } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
 import { type Ended, settleChildren } from "./dependencies.ts";
 import { freePlaces, Throttling } from "./limits.ts";
+import { BatchChanges } from "./members.ts";
 import { decodeTexts, encodeTexts } from "./rows.ts";
 import { releaseKey } from "./unique.ts";
 import { Waiting } from "./wake.ts";
 
-const HELD = `SELECT id, claim, attempt, run_at, cancel_requested, queue, kind, limit_key, unique_key FROM kiln_jobs
+const HELD = `SELECT id, claim, attempt, run_at, cancel_requested, queue, kind, limit_key, unique_key, batch_id FROM kiln_jobs
   WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'processing'`;
 
 const RUN_AGAIN = `UPDATE kiln_jobs SET state = ?2, attempt = ?3, run_at = ?4, finalized_at = ?5,
@@ -33,6 +35,7 @@ interface HeldJob {
   readonly kind: string;
   readonly limitKey: string | null;
   readonly uniqueKey: string | null;
+  readonly batch: BatchId | null;
 }
 
 type HeldRow = readonly [
@@ -45,6 +48,7 @@ type HeldRow = readonly [
   kind: string,
   limitKey: string | null,
   uniqueKey: string | null,
+  batch: BatchId | null,
 ];
 
 export async function finish(db: Connection, server: string, outcomes: readonly Outcome[]): Promise<FinishResult[]> {
@@ -70,9 +74,9 @@ export async function finish(db: Connection, server: string, outcomes: readonly 
 function heldJobs(db: Connection, refs: readonly JobRef[]): Map<JobId, HeldJob> {
   const rows = db.all<HeldRow>(HELD, JSON.stringify(refs.map(({ id }) => id)));
   return new Map(
-    rows.map(([id, claim, attempt, runAt, cancel, queue, kind, limitKey, uniqueKey]) => [
+    rows.map(([id, claim, attempt, runAt, cancel, queue, kind, limitKey, uniqueKey, batch]) => [
       id,
-      { id, claim, attempt, runAt, cancelRequested: cancel === 1, queue, kind, limitKey, uniqueKey },
+      { id, claim, attempt, runAt, cancelRequested: cancel === 1, queue, kind, limitKey, uniqueKey, batch },
     ]),
   );
 }
@@ -93,12 +97,14 @@ class Finishing {
   /** Keys of limits whose jobs have ended, and the jobs that wait for them again. */
   readonly #freed = new Set<string>();
   readonly #throttling: Throttling;
+  readonly #changes: BatchChanges;
 
   constructor(db: Connection, tx: Transaction, server: string) {
     this.#db = db;
     this.#tx = tx;
     this.#server = server;
     this.#throttling = new Throttling(db, tx);
+    this.#changes = new BatchChanges(db, tx);
   }
 
   /** Returns the job's new state. */
@@ -108,6 +114,7 @@ class Finishing {
     if (releasesKey(settled.state)) releaseKey(this.#db, job.id, job.uniqueKey);
     if (isParentState(settled.state)) this.#ended.push({ id: job.id, end: settled.state });
     if (settled.counter !== null) this.#counts[settled.counter] += 1;
+    if (settled.state === "succeeded" || settled.state === "deleted") this.#changes.end(job.batch);
     if (settled.state === "succeeded" || settled.state === "deleted") this.#archive(job, settled, settled.state);
     else this.#runAgain(job, settled);
     return settled.state;
@@ -115,7 +122,8 @@ class Finishing {
 
   end(): void {
     archiveAll(this.#db, this.#plain, "succeeded", this.#tx.now);
-    this.#counts.deleted += settleChildren(this.#db, this.#tx, this.#ended, this.#waiting).doomed;
+    const settlement = { changes: this.#changes };
+    this.#counts.deleted += settleChildren(this.#db, this.#tx, this.#ended, this.#waiting, settlement).doomed;
     tally(this.#db, this.#tx, this.#server, this.#counts);
     this.#throttling.end(this.#waiting);
     freePlaces(this.#db, this.#tx, this.#freed, this.#waiting);

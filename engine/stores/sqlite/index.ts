@@ -1,6 +1,11 @@
 /** `kiln/sqlite`: jobs in one SQLite file, shared by any number of processes on the machine. No service, no package. */
+import type { DatabaseSync } from "node:sqlite";
 import { type Runtime, systemRuntime } from "../../runtime.ts";
 import type {
+  BatchId,
+  BatchPage,
+  BatchQuery,
+  BatchRecord,
   Beat,
   BeatReply,
   ClaimQuery,
@@ -24,6 +29,7 @@ import type {
   LeadReply,
   LimitQuery,
   LimitRecord,
+  NewBatch,
   NewJob,
   Orphan,
   Outcome,
@@ -38,13 +44,17 @@ import type {
   Store,
   StoreCapabilities,
   StoreListener,
+  TransactionWriter,
 } from "../../store.ts";
 import { Checker } from "../../validate.ts";
+import { Turns } from "../turns.ts";
 import * as admin from "./admin.ts";
+import * as batching from "./batches.ts";
 import { claim } from "./claim.ts";
-import { Connection, checkFile, type Durability, IN_MEMORY } from "./connection.ts";
+import { Connection, type Durability } from "./connection.ts";
 import * as jobConsole from "./console.ts";
 import * as coordinate from "./coordinate.ts";
+import { checkFile, IN_MEMORY } from "./file.ts";
 import * as finishing from "./finish.ts";
 import { insert } from "./insert.ts";
 import * as inspect from "./inspect.ts";
@@ -53,7 +63,10 @@ import * as limits from "./limits.ts";
 import * as maintain from "./maintain.ts";
 import * as recurring from "./recurring.ts";
 import { migrate, refuseNewer } from "./schema.ts";
+import { type SqliteTransaction, Transactions } from "./transaction.ts";
 import { Wake } from "./wake.ts";
+
+export type { SqliteTransaction } from "./transaction.ts";
 
 export interface SqliteStoreOptions {
   /**
@@ -80,12 +93,14 @@ export class SqliteStore implements Store {
   readonly capabilities: StoreCapabilities;
   readonly #db: Connection;
   readonly #wake: Wake;
+  readonly #transactions: Transactions;
 
-  private constructor(db: Connection) {
+  private constructor(db: Connection, turns: Turns, durability: Durability) {
     const isFile = db.path !== IN_MEMORY;
     this.capabilities = { durable: isFile, crossProcessEvents: isFile };
     this.#db = db;
     this.#wake = new Wake(db);
+    this.#transactions = new Transactions(db, turns, durability);
     connectionOf.set(this, db);
   }
 
@@ -98,7 +113,8 @@ export class SqliteStore implements Store {
   static async open(options: SqliteStoreOptions): Promise<SqliteStore> {
     const { path, runtime, durability } = checkOptions(options);
     checkFile(path);
-    const db = new Connection(path, runtime);
+    const turns = new Turns();
+    const db = new Connection(path, runtime, turns);
     try {
       // Before anything is changed.
       await refuseNewer(db);
@@ -108,15 +124,58 @@ export class SqliteStore implements Store {
       db.close();
       throw error;
     }
-    return new SqliteStore(db);
+    return new SqliteStore(db, turns, durability);
   }
 
   async now(): Promise<Date> {
     return new Date(this.#db.now());
   }
 
+  /**
+   * A transaction that the application's own statements share: they run on `tx.db`, the same file by a connection of the
+   * store's for this. It has the file's write lock from the beginning, so that all other writers of the file wait.
+   *
+   *     await store.transaction(async (tx) => {
+   *       tx.db.prepare("INSERT INTO orders (id, total) VALUES (?, ?)").run(7, 1200);
+   *       await client.within(tx).enqueue(chargeCard, { orderId: 7 });
+   *     });
+   *
+   * @throws whatever `work` throws, after everything was rolled back
+   * @throws ConflictError when `work` has ended the transaction itself
+   * @throws StoreError `store_busy` when it could not begin within 10 s; `store_closed` when the store was closed meanwhile
+   */
+  transaction<T>(work: (tx: SqliteTransaction) => T | Promise<T>): Promise<T> {
+    return this.#transactions.run(work);
+  }
+
+  /**
+   * Writes as part of a transaction that the application has begun on `db`, a connection of its own to the store's file. Each
+   * call does its work at once, before its promise is returned. Begin with `BEGIN IMMEDIATE`: a transaction that has read
+   * before it writes can't become a writer any more once another connection has written, however long it waits
+   * (`store_busy`, and only beginning again helps). How long a statement waits for the file's lock, blocking the event loop,
+   * is up to the `timeout` that `db` was opened with. May be kept and used for later transactions on `db`.
+   *
+   *     db.exec("BEGIN IMMEDIATE");
+   *     await client.within(store.within(db)).enqueue(chargeCard, { orderId: 7 });
+   *     db.exec("COMMIT");
+   *
+   * Its calls throw `ConflictError` while no transaction is open on `db`.
+   * @throws InvalidError when `db` is not an open database of the store's file; StoreError `store_closed`
+   */
+  within(db: DatabaseSync): TransactionWriter {
+    return this.#transactions.within(db);
+  }
+
   insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
     return insert(this.#db, jobs);
+  }
+
+  openBatch(batch: NewBatch): Promise<BatchId> {
+    return batching.openBatch(this.#db, batch);
+  }
+
+  sealBatch(id: BatchId): Promise<void> {
+    return batching.sealBatch(this.#db, id);
   }
 
   claim(query: ClaimQuery): Promise<ClaimReply> {
@@ -227,6 +286,14 @@ export class SqliteStore implements Store {
     return inspect.counts(this.#db);
   }
 
+  batch(id: BatchId): Promise<BatchRecord | null> {
+    return batching.batch(this.#db, id);
+  }
+
+  batches(query: BatchQuery): Promise<BatchPage> {
+    return batching.batches(this.#db, query);
+  }
+
   limits(query: LimitQuery): Promise<LimitRecord[]> {
     return limits.limits(this.#db, query);
   }
@@ -250,6 +317,7 @@ export class SqliteStore implements Store {
 
   async close(): Promise<void> {
     this.#wake.close();
+    this.#transactions.close();
     this.#db.close();
   }
 }

@@ -1,10 +1,11 @@
 /**
  * Adding jobs. One transaction of 2 statements plus one for each job; a job that is ready now writes the table and one
  * index, a scheduled one the table and two. A unique job or one with parents costs 2 more, and 1 for each parent; each key
- * and lane of limits what `limits.ts` says.
+ * and lane of limits what `limits.ts` says; batches 1, and 1 for each.
  */
+import { checkJoins } from "../../rules/batches.ts";
 import { checkNewJobs } from "../../rules/check.ts";
-import { type Birth, births, namedParents } from "../../rules/dependencies.ts";
+import { type Birth, births, type Family, namedParents } from "../../rules/dependencies.ts";
 import { encodeHistory, historyEntry } from "../../rules/history.ts";
 import { dueAt, readyState } from "../../rules/state.ts";
 import { keptKey, uniqueDueAt } from "../../rules/unique.ts";
@@ -14,6 +15,7 @@ import type { Connection, Transaction } from "./connection.ts";
 import { addLinks } from "./dependencies.ts";
 import { tally } from "./finish.ts";
 import { encodeRule, Throttling } from "./limits.ts";
+import { BatchChanges, batchStates } from "./members.ts";
 import { encodeIds, encodeTags, encodeTexts } from "./rows.ts";
 import { Holders, takeKey } from "./unique.ts";
 import { Waiting } from "./wake.ts";
@@ -24,36 +26,43 @@ const INSERT = `INSERT INTO kiln_jobs
   (id, state, kind, queue, priority, run_at, max_attempts, created_at, deadline, timeout, title, tags, meta, args,
    recurring_id, limit_key, limit_rule)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+const INSERT_MEMBER = INSERT.replace("limit_rule)", "limit_rule, batch_id)").replace("?)", "?, ?)");
 const TIE = "UPDATE kiln_jobs SET unique_key = ?2, parents = ?3, pending_parents = ?4 WHERE id = ?1";
 
 const STATES = `SELECT id, state FROM kiln_jobs WHERE id IN (SELECT value FROM json_each(?1))
   UNION ALL SELECT id, state FROM kiln_archive WHERE id IN (SELECT value FROM json_each(?1))`;
 
-export async function insert(db: Connection, jobs: readonly NewJob[]): Promise<InsertedJob[]> {
-  checkNewJobs(jobs);
+export async function insert(db: Connection, given: readonly NewJob[]): Promise<InsertedJob[]> {
+  const jobs = checkNewJobs(given);
   if (jobs.length === 0) return db.read(() => []);
   return db.write((tx) => insertAll(db, tx, jobs));
 }
 
-/** `jobs` must have been checked. */
+/** `jobs` must be the copies that `checkNewJobs` returned. */
 export function insertAll(db: Connection, tx: Transaction, jobs: readonly NewJob[]): InsertedJob[] {
-  const plain = jobs.every(({ unique, parents }) => unique === null && parents.length === 0);
+  const plain = jobs.every(
+    ({ unique, parents, afterBatch }) => unique === null && parents.length === 0 && afterBatch === null,
+  );
   return plain ? insertPlain(db, tx, jobs) : new Inserting(db, tx, jobs).insertAll();
 }
 
-/** Jobs that have nothing to do with others. Apart, because these are most jobs and what others need costs a fifth more. */
+/** Jobs that neither wait for others nor are unique. Apart, because these are most jobs and what others need costs a fifth more. */
 function insertPlain(db: Connection, tx: Transaction, jobs: readonly NewJob[]): InsertedJob[] {
+  checkJoins(jobs, null, batchStates(db, jobs, null));
   const [last = 0] = db.get<[number]>(TAKE_IDS, jobs.length) ?? [];
   const waiting = new Waiting();
+  const changes = new BatchChanges(db, tx);
   const throttling = new Throttling(db, tx);
   const inserted = jobs.map((job, index) => {
     const id = last - jobs.length + 1 + index;
     const runAt = dueAt(job, tx.now);
     const state = readyState(runAt, tx.now, job.limit !== null);
     insertOne(db, job, id, state, runAt, tx.now);
+    changes.join(job, true);
     addWaiting(job, { id, state, runAt }, tx.now, waiting, throttling);
     return { id, state, duplicate: false, replaced: false };
   });
+  changes.write();
   throttling.end(waiting);
   // Other processes see it by the ids taken.
   waiting.emit(tx);
@@ -68,6 +77,7 @@ class Inserting {
   readonly #holders: Holders;
   readonly #waiting = new Waiting();
   readonly #throttling: Throttling;
+  readonly #changes: BatchChanges;
   #replaced = false;
   #doomed = 0;
 
@@ -76,12 +86,15 @@ class Inserting {
     this.#tx = tx;
     this.#jobs = jobs;
     this.#throttling = new Throttling(db, tx);
+    this.#changes = new BatchChanges(db, tx);
     this.#holders = new Holders(db, tx, jobs);
   }
 
   insertAll(): InsertedJob[] {
+    const batchOf = batchStates(this.#db, this.#jobs, this.#holders.holders);
+    checkJoins(this.#jobs, this.#holders.holders, batchOf);
     const ids = this.#takeIds();
-    const born = this.#births(ids);
+    const born = this.#births(ids, batchOf);
     const results: InsertedJob[] = [];
     this.#jobs.forEach((job, position) => {
       const id = ids[position];
@@ -89,6 +102,7 @@ class Inserting {
         id === undefined ? this.#duplicate(job, position, results) : this.#add(job, id, born[position] as Birth),
       );
     });
+    this.#changes.write();
     tally(this.#db, this.#tx, "", { succeeded: 0, failed: 0, deleted: this.#doomed, retried: 0 });
     this.#throttling.end(this.#waiting);
     // Other processes see new jobs by the ids taken.
@@ -97,12 +111,12 @@ class Inserting {
     return results;
   }
 
-  #births(ids: readonly (JobId | undefined)[]): Birth[] {
+  #births(ids: readonly (JobId | undefined)[], batchOf: Family["batchOf"]): Birth[] {
     const { holders } = this.#holders;
     const named = namedParents(this.#jobs, holders);
     const states = new Map(named.length === 0 ? [] : this.#db.all<[JobId, JobState]>(STATES, JSON.stringify(named)));
     const stateOf = (id: JobId): JobState | undefined => states.get(id);
-    return births({ jobs: this.#jobs, holders, ids: ids.map((id) => id ?? 0), stateOf });
+    return births({ jobs: this.#jobs, holders, ids: ids.map((id) => id ?? 0), stateOf, batchOf });
   }
 
   /** By position; undefined for duplicates. */
@@ -124,6 +138,7 @@ class Inserting {
     const awaits = birth.pending > 0 || birth.doomedBy !== null;
     const state = awaits ? "awaiting" : readyState(runAt, now, job.limit !== null);
     insertOne(this.#db, job, id, state, runAt, now);
+    this.#changes.join(job, birth.doomedBy === null);
     if (job.unique !== null || birth.links.length > 0) this.#tie(job, id, birth);
     if (birth.doomedBy !== null) return this.#doom(id, birth.doomedBy);
     if (job.unique !== null) takeKey(this.#db, this.#tx, id, job.unique);
@@ -177,8 +192,7 @@ function addWaiting(
 }
 
 function insertOne(db: Connection, job: NewJob, id: number, state: string, runAt: number, now: number): void {
-  db.run(
-    INSERT,
+  const values = [
     id,
     state,
     job.kind,
@@ -196,5 +210,7 @@ function insertOne(db: Connection, job: NewJob, id: number, state: string, runAt
     job.recurringId,
     job.limit === null ? null : job.limit.key,
     job.limit === null ? null : encodeRule(job.limit),
-  );
+  ];
+  if (job.batch === null) db.run(INSERT, ...values);
+  else db.run(INSERT_MEMBER, ...values, job.batch);
 }

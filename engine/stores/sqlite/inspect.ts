@@ -45,7 +45,7 @@ const TAG_SCAN = 5_000;
 /** 2 statements for each read, for enqueued jobs also some for each lane. */
 export async function jobs(db: Connection, query: JobQuery): Promise<JobPage> {
   const limit = checkQuery(query);
-  const filtered = (query.queue ?? query.kind ?? query.tag) !== undefined;
+  const filtered = (query.queue ?? query.kind ?? query.tag ?? query.batch ?? query.recurringId) !== undefined;
   const portion = filtered ? PORTION : limit + 1;
   let after: Position | null =
     query.cursor === undefined ? null : decodeCursor(query.cursor, positionLength(query.state));

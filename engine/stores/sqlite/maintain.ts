@@ -1,10 +1,13 @@
 /** Repairs and removal, in transactions of up to 1,000 rows. Each begins with a read and writes only if there is reason to. */
-import { ARCHIVED_STATES, type JobId, type PruneQuery } from "../../store.ts";
+import { ARCHIVED_STATES, type BatchId, type JobId, type PruneQuery } from "../../store.ts";
+import { anyBatches, removeBatches, UNUSED_BATCHES } from "./batches.ts";
 import type { Connection, Transaction } from "./connection.ts";
 import { removeConsoles } from "./console.ts";
 import { anyLeft, anyLinks, removeLinks, settleChildren } from "./dependencies.ts";
 import { tally } from "./finish.ts";
 import { addPromoted, KEY_RETENTION, type PromotedRow, reopenBeyond, UNUSED_LANES } from "./limits.ts";
+import { BatchChanges } from "./members.ts";
+import { decodeParents } from "./rows.ts";
 import { Waiting } from "./wake.ts";
 
 const CHUNK = 1_000;
@@ -28,7 +31,7 @@ async function settleLeft(db: Connection, rows: number): Promise<number> {
   if (!(await db.read(() => anyLeft(db)))) return 0;
   return db.write((tx) => {
     const waiting = new Waiting();
-    const { changed, doomed } = settleChildren(db, tx, [], waiting, rows);
+    const { changed, doomed } = settleChildren(db, tx, [], waiting, { limit: rows });
     waiting.announce(db, tx);
     tally(db, tx, "", { succeeded: 0, failed: 0, deleted: doomed, retried: 0 });
     return changed;
@@ -89,26 +92,41 @@ export async function prune(db: Connection, query: PruneQuery): Promise<number> 
     const age = query[state];
     if (age !== null) removed += await removeJobs(db, OUTLIVED[state], age, query.limit);
   }
+  if (query.succeeded !== null) {
+    const age = query.succeeded;
+    const remove = (tx: Transaction, rows: number): number => removeBatches(db, tx, age, rows);
+    removed += await removeOutlived(db, UNUSED_BATCHES, age, query.limit, remove);
+  }
   removed += await removeOutlived(db, OUTLIVED.keys, 0, query.limit);
   removed += await removeOutlived(db, UNUSED_LANES, KEY_RETENTION, query.limit);
   removed += await removeOutlived(db, OUTLIVED.servers, query.servers, query.limit);
   return removed + (await removeOutlived(db, OUTLIVED.stats, query.stats, query.limit));
 }
 
-/** Like `removeOutlived`, for jobs, which others may wait for: 5 more statements for each 1,000 when some do or did. */
+type RemovedRow = readonly [id: JobId, batch: BatchId | null, parents: string | null];
+
+/**
+ * Like `removeOutlived`, for jobs, which others may wait for and which may be members of batches: 5 more statements for each
+ * 1,000 when there are such, and 1 for each batch.
+ */
 function removeJobs(db: Connection, { from, order }: Outlived, age: number, limit: number): Promise<number> {
   const table = from.startsWith("kiln_archive") ? "kiln_archive" : "kiln_jobs";
   const outlived: Outlived = { key: "id", from, order };
-  const find = `SELECT id FROM ${from} ORDER BY ${order} LIMIT ?3`;
+  const find = `SELECT id, batch_id, parents FROM ${from} ORDER BY ${order} LIMIT ?3`;
   const remove = `DELETE FROM ${table} WHERE id IN (SELECT value FROM json_each(?))`;
   return removeOutlived(db, outlived, age, limit, (tx, rows) => {
-    if (!anyLinks(db)) return null;
-    const ids = db.all<[JobId]>(find, tx.now, age, rows).map(([id]) => id);
+    if (!anyLinks(db) && !anyBatches(db)) return null;
+    const jobs = db.all<RemovedRow>(find, tx.now, age, rows);
+    const ids = jobs.map(([id]) => id);
+    const changes = new BatchChanges(db, tx);
+    for (const [, batch, parents] of jobs) {
+      changes.remove({ batch, afterBatch: decodeParents(parents).afterBatch }, table === "kiln_jobs");
+    }
     removeLinks(db, table, ids);
     db.run(remove, JSON.stringify(ids));
     const waiting = new Waiting();
     const pruned = ids.map((id) => ({ id, end: "pruned" as const }));
-    const { doomed } = settleChildren(db, tx, pruned, waiting);
+    const { doomed } = settleChildren(db, tx, pruned, waiting, { changes });
     waiting.announce(db, tx);
     tally(db, tx, "", { succeeded: 0, failed: 0, deleted: doomed, retried: 0 });
     return ids.length;

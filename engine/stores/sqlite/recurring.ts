@@ -48,8 +48,8 @@ const PUT = `INSERT INTO kiln_recurring
   ON CONFLICT (id) DO UPDATE SET version = ?2, group_name = ?3, cron = ?4, time_zone = ?5, misfire = ?6, overlap = ?7,
     paused = ?8, next_run_at = ?9, template = ?10, updated_at = ?11`;
 
-export async function putRecurring(db: Connection, put: PutRecurring): Promise<number> {
-  checkPutRecurring(put);
+export async function putRecurring(db: Connection, given: PutRecurring): Promise<number> {
+  const put = checkPutRecurring(given);
   const template = JSON.stringify(put.template);
   return db.write((tx) => {
     assertVersion(put.id, put.version, db.get<[number]>(VERSION, put.id)?.[0] ?? 0);
@@ -112,8 +112,8 @@ const STATE = "SELECT version, overlap, last_job_id FROM kiln_recurring WHERE id
 const FIRED = `UPDATE kiln_recurring SET version = ?2, next_run_at = ?3, last_run_at = ?4,
   last_job_id = coalesce(?5, last_job_id), updated_at = ?6 WHERE id = ?1`;
 
-export async function fireRecurring(db: Connection, firing: FireRecurring): Promise<InsertedJob[]> {
-  checkFireRecurring(firing);
+export async function fireRecurring(db: Connection, given: FireRecurring): Promise<InsertedJob[]> {
+  const firing = checkFireRecurring(given);
   const { id, version, nextRunAt, lastRunAt } = firing;
   return db.write((tx) => {
     const row = db.get<[version: number, overlap: number, lastJobId: JobId | null]>(STATE, id);

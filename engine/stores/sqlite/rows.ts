@@ -1,12 +1,13 @@
 /** Rows as the jobs that cross the contract, and back. */
+import { splitParents } from "../../rules/dependencies.ts";
 import { decodeHistory } from "../../rules/history.ts";
 import { CHILDREN_SHOWN } from "../../rules/limits.ts";
-import type { ClaimedJob, JobFields, JobId, JobRecord, JobState, JsonText } from "../../store.ts";
+import type { BatchId, ClaimedJob, JobFields, JobId, JobRecord, JobState, JsonText } from "../../store.ts";
 import type { Connection } from "./connection.ts";
 
 /** Columns of `JobFields` and `attemptedAt`, in the order of `FieldsRow`. */
 export const FIELDS = `id, claim, kind, queue, args, priority, attempt, max_attempts, timeout, run_at, deadline, created_at,
-  title, tags, meta, params, attempted_at, recurring_id, parents, limit_key`;
+  title, tags, meta, params, attempted_at, recurring_id, parents, limit_key, batch_id`;
 
 export type FieldsRow = readonly [
   id: JobId,
@@ -29,6 +30,7 @@ export type FieldsRow = readonly [
   recurringId: string | null,
   parents: string | null,
   limitKey: string | null,
+  batch: BatchId | null,
 ];
 
 type RecordRow = readonly [
@@ -44,7 +46,7 @@ type RecordRow = readonly [
   children: string,
 ];
 
-const FIELD_COUNT = 20;
+const FIELD_COUNT = 21;
 const PROGRESS = "(SELECT percent FROM kiln_progress WHERE job = id)";
 /** As JSON. */
 function childrenOf(table: string): string {
@@ -124,6 +126,7 @@ function toRecord(row: RecordRow): JobRecord {
     history: history === null ? [] : decodeHistory(history),
     output,
     progress,
+    afterBatch: decodeParents(row[18]).afterBatch,
     pendingParents,
     children: JSON.parse(children) as JobId[],
   };
@@ -150,7 +153,8 @@ function toFields(row: FieldsRow): JobFields {
     recurringId: row[17],
     limitKey: row[19],
     params: decodeTexts(row[15]),
-    parents: decodeIds(row[18]),
+    parents: decodeParents(row[18]).parents,
+    batch: row[20],
   };
 }
 
@@ -160,9 +164,11 @@ export const encodeTags = (tags: readonly string[]): string | null => (tags.leng
 
 export const decodeTags = (text: string | null): string[] => (text === null ? [] : (JSON.parse(text) as string[]));
 
-export const encodeIds = (ids: readonly JobId[]): string | null => (ids.length === 0 ? null : JSON.stringify(ids));
+export const encodeIds = (ids: readonly number[]): string | null => (ids.length === 0 ? null : JSON.stringify(ids));
 
-export const decodeIds = (text: string | null): JobId[] => (text === null ? [] : (JSON.parse(text) as JobId[]));
+/** All that a job waits, or has waited, for. */
+export const decodeParents = (text: string | null): ReturnType<typeof splitParents> =>
+  splitParents(text === null ? [] : (JSON.parse(text) as number[]));
 
 /** For meta and for params, whose values are JSON text and come back as they were encoded. */
 export function encodeTexts(texts: Readonly<Record<string, string>>): string | null {

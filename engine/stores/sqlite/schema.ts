@@ -235,6 +235,42 @@ const LIMITS = `
   CREATE INDEX kiln_limits_unused ON kiln_limits (used_at) WHERE open_at IS NULL;
 `;
 
+/** The order of pages, by state, as one number that goes up or down with it. Part of a migration, so never changed. */
+export const RANK = `CASE state WHEN 'scheduled' THEN run_at WHEN 'enqueued' THEN -priority WHEN 'throttled' THEN -priority
+  WHEN 'failed' THEN finalized_at ELSE 0 END`;
+
+const BATCHES = `
+  ALTER TABLE kiln_jobs ADD COLUMN batch_id INTEGER;
+  ALTER TABLE kiln_archive ADD COLUMN batch_id INTEGER;
+
+  -- Members, and runs of recurring jobs, in the order of pages.
+  CREATE INDEX kiln_jobs_batch ON kiln_jobs (batch_id, state, ${RANK}, id) WHERE batch_id IS NOT NULL;
+  CREATE INDEX kiln_archive_batch ON kiln_archive (batch_id, state, finalized_at, id) WHERE batch_id IS NOT NULL;
+  CREATE INDEX kiln_jobs_recurring ON kiln_jobs (recurring_id, state, ${RANK}, id) WHERE recurring_id IS NOT NULL;
+  CREATE INDEX kiln_archive_recurring ON kiln_archive (recurring_id, state, finalized_at, id)
+    WHERE recurring_id IS NOT NULL;
+
+  -- live: members that are not archived; open_nested: nested batches that have not finished; needed: rows of members, of jobs
+  -- that wait or waited for it and of nested batches. A job that waits for a batch has the batch's negative id among its parents.
+  CREATE TABLE kiln_batches (
+    id          INTEGER PRIMARY KEY,
+    parent_id   INTEGER,
+    sealed      INTEGER NOT NULL DEFAULT 0,
+    total       INTEGER NOT NULL DEFAULT 0,
+    live        INTEGER NOT NULL DEFAULT 0,
+    nested      INTEGER NOT NULL DEFAULT 0,
+    open_nested INTEGER NOT NULL DEFAULT 0,
+    needed      INTEGER NOT NULL DEFAULT 0,
+    created_at  INTEGER NOT NULL,
+    finished_at INTEGER,
+    description TEXT,
+    meta        TEXT
+  ) STRICT;
+  CREATE INDEX kiln_batches_parent ON kiln_batches (parent_id, id) WHERE parent_id IS NOT NULL;
+  CREATE INDEX kiln_batches_unused ON kiln_batches (finished_at, id) WHERE finished_at IS NOT NULL AND needed = 0;
+  INSERT INTO kiln_sequences (name, value) VALUES ('batches', 0);
+`;
+
 /** Never changed once released; new ones are added at the end. A migration's number is its place, from 1. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: "spine", sql: SPINE },
@@ -243,6 +279,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: "unique", sql: UNIQUE },
   { name: "dependencies", sql: DEPENDENCIES },
   { name: "limits", sql: LIMITS },
+  { name: "batches", sql: BATCHES },
 ];
 
 export const LEDGER = `CREATE TABLE IF NOT EXISTS kiln_migrations

@@ -1,6 +1,7 @@
 /** Events: this store's own at once, those of other connections and processes through `watch.ts`. */
 import type { StoreEvent, StoreListener } from "../../store.ts";
-import { type Connection, IN_MEMORY, type Transaction } from "./connection.ts";
+import type { Connection, Transaction } from "./connection.ts";
+import { IN_MEMORY } from "./file.ts";
 import { Watch } from "./watch.ts";
 
 /** Jobs that a transaction has made wait: one event for each queue, with the time until its first job is ready. */

@@ -6,8 +6,9 @@ import { type FSWatcher, watch } from "node:fs";
 import { StoreError } from "../../errors.ts";
 import type { CancelTimer } from "../../runtime.ts";
 import type { StoreEvent } from "../../store.ts";
-import { type Connection, logOf } from "./connection.ts";
+import type { Connection } from "./connection.ts";
 import { pausedQueues } from "./coordinate.ts";
+import { logOf } from "./file.ts";
 
 /** Shortest time between two looks. */
 const PAUSE = 2;

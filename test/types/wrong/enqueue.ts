@@ -1,8 +1,11 @@
 import { z } from "zod";
+import { Batch } from "../../../engine/batch.ts";
 import type { Client } from "../../../engine/client.ts";
 import { defineJob } from "../../../engine/job.ts";
+import type { Store } from "../../../engine/store.ts";
 
 declare const client: Client;
+declare const store: Store;
 const order = defineJob("order", { args: z.object({ id: z.number(), at: z.coerce.date<string>() }) });
 const mail = defineJob<{ to: string; cc?: string }>("mail");
 const cleanup = defineJob("cleanup");
@@ -39,6 +42,13 @@ await client.enqueueMany([{ definition: mail, args: { to: 5 }, options: undefine
 await client.enqueueMany([mail.spec({ to: 5 })]); // error: TS2322
 await client.enqueueMany(mail.spec({ to: "a" })); // error: TS2740
 
+new Batch({ title: "a" }); // error: TS2353
+new Batch().add(mail); // error: TS2739
+new Batch().nest(mail.spec({ to: "a" })); // error: TS2740
+await client.startBatch({ description: "a" }); // error: TS2353
+await client.startBatch([mail.spec({ to: "a" })]); // error: TS2740
+await client.enqueue(mail, { to: "a" }, { batch: new Batch() }); // error: TS2322
+await client.setRecurring("a", mail, { to: "a" }, { cron: "@daily", batch: 1 }); // error: TS2353
 await client.get("7"); // error: TS2345
 await client.list({}); // error: TS2741
 await client.list({ state: "done" }); // error: TS2322
@@ -54,3 +64,8 @@ await client.setRecurring("a", mail, { to: "a" }, { cron: "@daily", misfire: "ne
 await client.syncRecurring("app", [mail.spec({ to: "a" })]); // error: TS2739
 mail.recurring("a", { to: 5 }, { cron: "@daily" }); // error: TS2322
 (await client.get(1)).kind; // error: TS2531
+
+await client.within({}).enqueue(mail, { to: "a" }); // error: TS2739
+await store.transaction((tx) => client.within(tx).enqueue(mail, { to: 5 })); // error: TS2322
+await store.transaction((tx) => tx.db.exec("")); // error: TS2339
+await store.transaction((tx) => tx.claim()); // error: TS2339
