@@ -40,9 +40,8 @@ const INTERVALS = [
   },
   { ...DEFAULT_CONFIG, pollInterval: 30_000, shutdownTimeout: 5_000 },
 ] as const;
+/** Where calls take longer than that even when nothing is wrong, no promise about time holds; faults delay single ones. */
 const LATENCIES = [0, 2, 2, 20, 200] as const;
-/** With it every claim takes longer than jobs of a limit may take to start, so that they never would. */
-const LONG_LATENCY = 1_500;
 const RETENTIONS = [1_000, 30_000, 5 * MINUTE] as const;
 /** With nothing else in the way of a late result than the claim's number, `store.no-claim-check` needs no search. */
 const UNDEFENDED = ["heartbeat.no-fence", "attempt.no-start-slack"] as const satisfies readonly Defence[];
@@ -110,7 +109,7 @@ function configOf({ config }: Raw, has: (feature: Feature) => boolean): SimConfi
   return {
     ...pick<SimConfig>(INTERVALS, config.intervals),
     workers: config.workers + 1,
-    latency: pick<number>(has("limits") ? LATENCIES : [...LATENCIES, LONG_LATENCY], config.latency),
+    latency: pick<number>(LATENCIES, config.latency),
     retention: has("retention") ? pick<number>(RETENTIONS, config.retention) : null,
   };
 }

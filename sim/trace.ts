@@ -1,10 +1,10 @@
 /** All that happens in a run, line by line, to compare two runs that should be the same. */
-import { describe, describeFully, laneOf, secondsOf } from "./describe.ts";
+import { describe, describeFully, laneOf } from "./describe.ts";
 import type { Checker, HistoryEvent } from "./history.ts";
 import { hashText, mix } from "./random.ts";
 import { type RunOptions, type RunResult, run } from "./run.ts";
 import type { Scenario } from "./scenario.ts";
-import type { Event } from "./world.ts";
+import type { Event, Micros } from "./world.ts";
 
 /** Lines between two hashes. */
 export const BLOCK = 1_000;
@@ -17,7 +17,7 @@ export interface Traced {
 export async function trace(scenario: Scenario, options: RunOptions): Promise<Traced> {
   const lines: string[] = [];
   const onEvent = ({ at, label, number }: Event): void => {
-    lines.push(`${secondsOf(at)} ${label.text}#${number}`);
+    lines.push(`${exactly(at)} ${label.text}#${number}`);
   };
   const recorder: Checker = { name: "trace", see: (event) => lines.push(lineOf(event)) };
   const checkers: NonNullable<RunOptions["checkers"]> = (of) => [recorder, ...(options.checkers?.(of) ?? [])];
@@ -25,8 +25,11 @@ export async function trace(scenario: Scenario, options: RunOptions): Promise<Tr
   return { result, lines };
 }
 
+/** Seconds, to the microsecond: that is what the world counts in. */
+const exactly = (at: Micros): string => (at / 1e6).toFixed(6);
+
 function lineOf(event: HistoryEvent): string {
-  const at = secondsOf(event.at);
+  const at = exactly(event.at);
   if (event.type !== "commit")
     return `${at}   ${"incarnation" in event ? event.incarnation : laneOf(event)} ${describe(event)}`;
   const { call, changes, error } = event;

@@ -28,8 +28,8 @@ interface Use {
   state: "known" | "stepped" | "swept";
 }
 
-export class Claims implements Checker {
-  readonly name = "claims";
+export class AdmissionFloor implements Checker {
+  readonly name = "admission floor";
   readonly #clock = new DatabaseClock();
   readonly #keys = new LimitKeys();
   readonly #paused = new PausedQueues();
@@ -116,10 +116,15 @@ export class Claims implements Checker {
   #use(row: Snapshot, { clock }: Commit): void {
     const key = row.limitKey === null ? undefined : this.#keys.keys.get(row.limitKey);
     if (key === undefined || key.limit.rate === 0) return;
-    const use = this.#uses.get(key.name) ?? { epoch: key.epoch, tat: 0, state: "known" };
-    this.#uses.set(key.name, use);
+    const use = this.#useOf(key);
     use.tat = Math.max(use.tat, clock * 1_000) + intervalOf(key.limit);
     clamp(key, use, clock);
+  }
+
+  #useOf({ name, epoch }: LimitKey): Use {
+    const use = this.#uses.get(name) ?? { epoch, tat: 0, state: "known" };
+    this.#uses.set(name, use);
+    return use;
   }
 
   #changeRules({ clock }: Commit): void {
@@ -133,7 +138,8 @@ export class Claims implements Checker {
 
   #stepBack(): void {
     this.#steppedBackAt = this.#clock.steppedBackAt;
-    for (const use of this.#uses.values()) use.state = "stepped";
+    // Also of those that have not been used yet: their lanes open by the clock.
+    for (const key of this.#keys.keys.values()) this.#useOf(key).state = "stepped";
   }
 
   #swept(): void {

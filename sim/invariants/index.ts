@@ -25,7 +25,7 @@ import { View } from "./view.ts";
 export function allCheckers(scenario: Scenario): readonly Checker[] {
   const view = new View(scenario);
   return [
-    ...protocol(view, scenario),
+    ...protocolCheckers(view, scenario),
     ...kindCheckers(scenario),
     new Choice(),
     new Cancel(view, scenario),
@@ -35,7 +35,7 @@ export function allCheckers(scenario: Scenario): readonly Checker[] {
 }
 
 /** Of claims, results, servers and leaders. */
-function protocol(view: View, scenario: Scenario): readonly Checker[] {
+export function protocolCheckers(view: View, scenario: Scenario): readonly Checker[] {
   return [
     new Transitions(),
     new Claims(view),

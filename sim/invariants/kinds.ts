@@ -1,7 +1,7 @@
 /** Invariants of limits, unique jobs, dependencies and recurring jobs. */
 import type { Checker } from "../history.ts";
 import type { Scenario } from "../scenario.ts";
-import { Claims } from "./admission.ts";
+import { AdmissionFloor } from "./admission.ts";
 import { KeyConcurrency, ServerConcurrency } from "./concurrency.ts";
 import { Dependencies } from "./dependencies.ts";
 import { AdmissionWindows, StartSlack, StartWindows } from "./rates.ts";
@@ -11,7 +11,7 @@ import { UniqueKeys } from "./unique.ts";
 
 export function kindCheckers(scenario: Scenario): readonly Checker[] {
   return [
-    ...[new AdmissionWindows(), new StartWindows(), new StartSlack(), new Claims()],
+    ...[new AdmissionWindows(), new StartWindows(), new StartSlack(), new AdmissionFloor()],
     ...[new KeyConcurrency(), new ServerConcurrency(scenario.config)],
     ...[new UniqueKeys(), new Dependencies(), new Recurrences(scenario), new Sweeps(scenario)],
   ];

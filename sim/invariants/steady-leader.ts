@@ -21,6 +21,8 @@ export class SteadyLeader {
   readonly #end: Micros;
   #disturbedUntil: Micros = 0;
   #holder: string | null = null;
+  /** Its process, for example `n0.1`. */
+  #leads: string | null = null;
   #renewedAt: Micros = 0;
   #since: Micros = 0;
 
@@ -33,6 +35,9 @@ export class SteadyLeader {
   see(event: HistoryEvent): Micros | null {
     if (event.type === "fault") this.#disturb(event.at + lasts(event.fault) * MS);
     if (event.type === "down") this.#disturb(event.at);
+    // Also when a handler keeps it busy, which need not be long enough for it to renew late.
+    if ((event.type === "paused" || event.type === "resumed") && event.incarnation === this.#leads)
+      this.#disturb(event.at);
     if (event.type !== "commit" || event.call.op !== "lead" || event.error !== undefined) return null;
     if (!(event.result as LeadReply).held) return null;
     if (event.at >= this.#end) this.#disturb(this.#end);
@@ -41,6 +46,7 @@ export class SteadyLeader {
     // A process that stands still, or is kept busy by a handler, renews late.
     if (holder !== this.#holder || gap > this.#ttl / 2) this.#since = event.at;
     this.#holder = holder;
+    this.#leads = event.call.from.name;
     this.#renewedAt = event.at;
     return event.at - Math.max(this.#since, this.#disturbedUntil);
   }

@@ -8,7 +8,7 @@ import { SteadyLeader } from "./steady-leader.ts";
 /** Microseconds that a sweep may come late, when nothing goes wrong. */
 const LATE = 2_000_000;
 
-/** What keys do after a sweep is for `Claims` to check. */
+/** What keys do after a sweep is for `AdmissionFloor` to check. */
 export class Sweeps implements Checker {
   readonly name = "sweeps";
   readonly #leader: SteadyLeader;

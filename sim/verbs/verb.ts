@@ -14,6 +14,8 @@ import { parseSeed } from "../seed.ts";
 export interface Io {
   /** A line for the user. */
   say(line: string): void;
+  /** What went wrong with the command itself. */
+  complain(text: string): void;
   /** What stands in the last line of a terminal until something else is said; nowhere else. */
   show(line: string): void;
   /** Whether there is someone who watches it. */

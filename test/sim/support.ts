@@ -1,6 +1,7 @@
 /** What tests of the simulator share. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { cli } from "../../sim/cli.ts";
 import { EMPTY_SCENARIO, type JobPlan, PLAIN_JOB, PLAIN_SERVER, type Scenario } from "../../sim/scenario.ts";
 
 export interface Ended {
@@ -9,16 +10,36 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** Runs the command line; `plant` names a module of `plants/` that is loaded into it and all of its processes first. */
-export function sim(
-  args: readonly string[],
-  { plant = null as string | null, cwd = process.cwd() } = {},
-): Promise<Ended> {
+/** The command line within this process, with what it starts in processes of their own. */
+export async function sim(...args: readonly string[]): Promise<Ended> {
+  const said: string[] = [];
+  const complained: string[] = [];
+  const code = await cli(args, {
+    terminal: false,
+    say: (line) => said.push(line),
+    complain: (text) => complained.push(text),
+    show: () => {},
+  });
+  return { code, stdout: said.join("\n"), stderr: complained.join("\n") };
+}
+
+/** Loads a module of `plants/` into all processes that `fn` starts. */
+export async function planted<Value>(plant: string, fn: () => Promise<Value>): Promise<Value> {
+  const before = process.env["NODE_OPTIONS"];
+  process.env["NODE_OPTIONS"] = `--import=${new URL(`./plants/${plant}.ts`, import.meta.url).href}`;
+  try {
+    return await fn();
+  } finally {
+    if (before === undefined) delete process.env["NODE_OPTIONS"];
+    else process.env["NODE_OPTIONS"] = before;
+  }
+}
+
+/** The command line as users start it. */
+export function simProcess(...args: readonly string[]): Promise<Ended> {
   const main = fileURLToPath(new URL("../../sim/main.ts", import.meta.url));
-  const planted = plant === null ? "" : `--import=${new URL(`./plants/${plant}.ts`, import.meta.url).href}`;
-  const env = { ...process.env, NODE_OPTIONS: planted };
   return new Promise((resolve) => {
-    execFile(process.execPath, ["--conditions=kiln-source", main, ...args], { env, cwd }, (error, stdout, stderr) => {
+    execFile(process.execPath, ["--conditions=kiln-source", main, ...args], (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
     });
   });

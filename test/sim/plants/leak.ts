@@ -1,5 +1,8 @@
-/** What the engine draws is truly random, so that no run is like another. */
+/** Timers fire a little late, as they do in the real world, so that no run is like another. */
 import { Incarnation } from "../../../sim/process.ts";
 
-const real = Math.random;
-Incarnation.prototype.random = () => real();
+const random = Math.random;
+const real = Incarnation.prototype.timer;
+Incarnation.prototype.timer = function (ms, fn): ReturnType<typeof real> {
+  return real.call(this, ms + random(), fn);
+};
