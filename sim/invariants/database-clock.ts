@@ -41,12 +41,12 @@ export class DatabaseClock {
     return this.#forward * 1_000;
   }
 
-  /** Microseconds of the steps forward that were seen after `from`. */
+  /** Microseconds of the steps forward that were seen at `from` or later. */
   forwardSince(from: Micros): number {
     let sum = 0;
     for (let place = this.#steps.length - 1; place >= 0; place--) {
       const step = this.#steps[place];
-      if (step === undefined || step.at <= from) break;
+      if (step === undefined || step.at < from) break;
       sum += step.by * 1_000;
     }
     return sum;

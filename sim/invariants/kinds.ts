@@ -4,14 +4,14 @@ import type { Scenario } from "../scenario.ts";
 import { AdmissionFloor } from "./admission.ts";
 import { KeyConcurrency, ServerConcurrency } from "./concurrency.ts";
 import { Dependencies } from "./dependencies.ts";
-import { AdmissionWindows, StartSlack, StartWindows } from "./rates.ts";
+import { AdmissionSpacing, AdmissionWindows, StartSlack, StartWindows } from "./rates.ts";
 import { Recurrences } from "./recurring.ts";
 import { Sweeps } from "./sweeps.ts";
 import { UniqueKeys } from "./unique.ts";
 
 export function kindCheckers(scenario: Scenario): readonly Checker[] {
   return [
-    ...[new AdmissionWindows(), new StartWindows(), new StartSlack(), new AdmissionFloor()],
+    ...[new AdmissionWindows(), new AdmissionSpacing(), new StartWindows(), new StartSlack(), new AdmissionFloor()],
     ...[new KeyConcurrency(), new ServerConcurrency(scenario.config)],
     ...[new UniqueKeys(), new Dependencies(), new Recurrences(scenario), new Sweeps(scenario)],
   ];

@@ -122,18 +122,27 @@ class Admissions {
   }
 }
 
-/** Windows of admissions. */
+/** The promise to users: windows of admissions, by true time. */
 export class AdmissionWindows implements Checker {
   readonly name = "admission windows";
   readonly #admissions = new Admissions();
 
   see(event: HistoryEvent): void {
-    for (const { rule, job, at, reading } of this.#admissions.see(event)) {
+    for (const { rule, job, at } of this.#admissions.see(event)) {
       const { count, since } = rule.admissions.add(at);
       const most = rule.most(this.#admissions.clock.forwardSince(since));
       if (count > most) throw violation(rule.limit, job, `${count} admissions in one window, at most ${most} may be`);
-      rule.admit(job, reading);
     }
+  }
+}
+
+/** How it is kept: windows of all lengths at once, by the database's clock. */
+export class AdmissionSpacing implements Checker {
+  readonly name = "admission spacing";
+  readonly #admissions = new Admissions();
+
+  see(event: HistoryEvent): void {
+    for (const { rule, job, reading } of this.#admissions.see(event)) rule.admit(job, reading);
   }
 }
 

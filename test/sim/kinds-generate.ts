@@ -1,5 +1,5 @@
 /** Random scenarios full of limits, unique keys, dependencies and recurring jobs that share their keys and stand in each other's way. */
-import { Stream } from "../random.ts";
+import { Stream } from "../../sim/random.ts";
 import {
   type Action,
   EMPTY_SCENARIO,
@@ -12,7 +12,7 @@ import {
   type RunPlan,
   type Scenario,
   type Target,
-} from "../scenario.ts";
+} from "../../sim/scenario.ts";
 
 class Draw {
   readonly #stream: Stream;
