@@ -1,5 +1,5 @@
 /**
- * Makes `examples/data/customers.csv`, the file that `npm start` imports: 2,000 customers, of which 40 can never be valid.
+ * Makes `examples/data/customers.csv`, the file that the examples import: 2,000 customers, of which 40 can never be valid.
  * The same seed always gives the same file:
  *
  *     npx node scripts/make-sample.ts

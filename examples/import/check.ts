@@ -1,5 +1,6 @@
 /** The verdict of `--once`: was each row handled exactly as it should have been? */
 import type { Client } from "kiln";
+import { listAll } from "../shared/jobs.ts";
 import { readSteps } from "./csv.ts";
 import { importRow, type RowArgs, type RowOutput } from "./jobs.ts";
 import { checkRow, customerIdOf } from "./records.ts";
@@ -131,20 +132,10 @@ async function validRows(file: Import): Promise<boolean[]> {
 
 async function endedRows(client: Client, file: Import, state: "succeeded" | "failed"): Promise<number[]> {
   const rows: number[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await client.list({
-      state,
-      kind: importRow.kind,
-      limit: 500,
-      ...(cursor !== undefined && { cursor }),
-    });
-    for (const { args, output } of page.jobs) {
-      const { importId, row } = args as RowArgs;
-      const duplicate = (output as RowOutput | undefined)?.duplicate === true;
-      if (importId === file.id && !duplicate) rows.push(row);
-    }
-    cursor = page.next ?? undefined;
-  } while (cursor !== undefined);
+  for await (const { args, output } of listAll(client, { state, kind: importRow.kind })) {
+    const { importId, row } = args as RowArgs;
+    const duplicate = (output as RowOutput | undefined)?.duplicate === true;
+    if (importId === file.id && !duplicate) rows.push(row);
+  }
   return rows;
 }

@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { pipeline } from "node:stream";
 import { TextDecoder } from "node:util";
 import { CsvError, type Info, parse } from "csv-parse";
-import { UserError } from "./problem.ts";
+import { UserError } from "../shared/problem.ts";
 
 /** A file that can be imported. */
 export interface CsvFile {

@@ -4,8 +4,8 @@ import { basename } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, defineJob, exponential, type Handler, type Job, PermanentError } from "kiln";
 import { z } from "zod";
+import { UserError } from "../shared/problem.ts";
 import { readSteps, type Step, statFile } from "./csv.ts";
-import { UserError } from "./problem.ts";
 import { checkRow, customerIdOf, type ImportRecord } from "./records.ts";
 import type { Import, Storage } from "./storage.ts";
 

@@ -1,28 +1,23 @@
 /**
- * `npm start`: imports a CSV file into a SQLite database. One job reads the file, and each of its rows is a job that makes
+ * `npm run import`: imports a CSV file into a SQLite database. One job reads the file, and each of its rows is a job that makes
  * a record of it. What uses kiln is in jobs.ts and server.ts: begin there.
  */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { basename, join, relative, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { KilnError } from "kiln";
+import { basename, join } from "node:path";
+import { removeDatabase, shortPath, withDatabase } from "../shared/database.ts";
+import { type Display, makeDisplay, number, Rate, seconds } from "../shared/display.ts";
+import { runMain, runServer, runWorkers, stopSignal } from "../shared/run.ts";
+import { noteDeaths } from "../shared/workers.ts";
 import { collectEvidence, judge, verdictLine } from "./check.ts";
 import { type CsvFile, inspectCsv } from "./csv.ts";
-import { type Database, noteDeaths, openDatabase, removeDatabase } from "./database.ts";
-import { type Display, makeDisplay, number, Rate, seconds, type View } from "./display.ts";
-import { importFile } from "./jobs.ts";
+import { type Database, openDatabase, TABLES } from "./database.ts";
+import { layout, type View } from "./display.ts";
+import { importFile, importRow } from "./jobs.ts";
 import { HELP, type Options, readOptions } from "./options.ts";
-import { UserError } from "./problem.ts";
 import { fileFailures, readProgress } from "./progress.ts";
 import { makeServer } from "./server.ts";
 import type { Import } from "./storage.ts";
-import { Workers } from "./workers.ts";
 
 const SAMPLE = join(import.meta.dirname, "../data/customers.csv");
-const DEFAULT_DB = "data/import.sqlite";
-/** How often the progress is read, milliseconds. */
-const INTERVAL = 200;
 /** A process is killed when this part of the rows has ended. */
 const KILL_AT = 0.25;
 
@@ -30,7 +25,7 @@ const KILL_AT = 0.25;
 interface Session {
   readonly options: Options;
   readonly database: Database;
-  readonly display: Display;
+  readonly display: Display<View>;
   /** Aborted at the first Ctrl-C. */
   readonly stop: AbortSignal;
 }
@@ -43,20 +38,16 @@ async function main(): Promise<number> {
   }
   // Before anything is made or changed.
   const file = options.file === null ? null : await inspectCsv(options.file);
-  const temporary = options.once && options.db === null ? await mkdtemp(join(tmpdir(), "kiln-import-")) : null;
-  const path = resolve(temporary === null ? (options.db ?? DEFAULT_DB) : join(temporary, "import.sqlite"));
-  if (options.reset) await removeDatabase(path);
-  const database = await openDatabase(path);
-  const display = makeDisplay(process.stdout, process.env);
-  let code: number;
-  try {
-    code = await importInto({ options, database, display, stop: stopSignal() }, file);
-  } finally {
-    await database.close();
-  }
-  // Unless something is wrong, which can be looked up there.
-  if (temporary !== null && code !== 1) await rm(temporary, { recursive: true });
-  return code;
+  return withDatabase({ ...options, usual: "data/import.sqlite" }, async (path) => {
+    if (options.reset) await removeDatabase(path, TABLES);
+    const database = await openDatabase(path);
+    const display = makeDisplay(layout, process.stdout, process.env);
+    try {
+      return await importInto({ options, database, display, stop: stopSignal() }, file);
+    } finally {
+      await database.close();
+    }
+  });
 }
 
 async function importInto(session: Session, file: CsvFile | null): Promise<number> {
@@ -71,7 +62,7 @@ async function importInto(session: Session, file: CsvFile | null): Promise<numbe
     return 0;
   }
   const look = viewer(session);
-  const finished = options.workers > 0 ? await runWorkers(session, look) : await runServer(session, look);
+  const finished = await runJobs(session, look);
   const { stored, refused, elapsed } = await look();
   display.close();
   if (!finished) {
@@ -102,53 +93,28 @@ async function beginImport({ database, display }: Session, file: CsvFile | null)
   }
   // A file that was missing may be there again.
   await client.requeue({ state: "failed", kind: importFile.kind });
-  display.line(`${basename(last.path)}, ${number(last.rows)} rows → ${shortest(path)}`);
+  display.line(`${basename(last.path)}, ${number(last.rows)} rows → ${shortPath(path)}`);
   return last;
 }
 
-function shortest(path: string): string {
-  const fromHere = relative("", path);
-  return fromHere.startsWith("..") ? path : fromHere;
-}
-
-/** Runs all jobs in this process. False = stopped before the end. */
-async function runServer(session: Session, look: Look): Promise<boolean> {
-  const { options, database, display } = session;
-  const { store, storage } = database;
-  const worker = await storage.addWorker(process.pid);
-  const onProblem = (text: string): void => display.line(text);
-  const server = makeServer({ store, storage, worker, concurrency: options.concurrency, onProblem });
-  const stopServer = new AbortController();
-  const running = server.run({ signal: stopServer.signal });
-  try {
-    return await watch(session, look);
-  } finally {
-    stopServer.abort();
-    await running;
-    await storage.noteDeath(worker);
-  }
-}
-
-/** Runs all jobs in other processes and kills one of them on the way. */
-async function runWorkers(session: Session, look: Look): Promise<boolean> {
-  const { options, database, display } = session;
-  const { client, storage, path } = database;
-  const onProblem = (text: string): void => display.line(text);
-  const workers = new Workers({ count: options.workers, db: path, concurrency: options.concurrency, onProblem });
-  display.line(`running in processes ${workers.pids.join(", ")}`);
-  let killed = false;
-  try {
-    return await watch(session, look, async ({ rows, stored, refused }) => {
-      workers.check();
-      if (killed || stored + refused < rows * KILL_AT) return;
-      const victim = await workers.kill(client, storage);
-      if (victim === null) return;
-      killed = true;
-      display.line(`killed process ${victim.pid} while it held ${victim.jobs} jobs; the others take them over soon`);
+/** Runs the jobs, here or in other processes. False = stopped before the end. */
+function runJobs({ options, database, display, stop }: Session, look: Look): Promise<boolean> {
+  const { concurrency } = options;
+  const { store, storage, client, path } = database;
+  const line = (text: string): void => display.line(text);
+  if (options.workers === 0) {
+    return runServer(storage, (worker) => makeServer({ store, storage, worker, concurrency, onProblem: line }), {
+      ...{ look, stop },
     });
-  } finally {
-    await workers.stop();
   }
+  const program = join(import.meta.dirname, "worker.ts");
+  const when = ({ rows, stored, refused }: View): boolean => stored + refused >= rows * KILL_AT;
+  return runWorkers(
+    { count: options.workers, program, args: [path, String(concurrency)], onProblem: line },
+    // While the file is being read the process that reads it, so that this has to be taken over too.
+    { client, log: storage, when, kinds: [importFile.kind, importRow.kind], line },
+    { look, stop },
+  );
 }
 
 /** Reads the progress and shows it. */
@@ -167,17 +133,6 @@ function viewer({ database, display, stop }: Session): Look {
   };
 }
 
-/** Looks again and again until all is done, or the user has had enough: false. */
-async function watch({ stop }: Session, look: Look, each?: (view: View) => Promise<void>): Promise<boolean> {
-  for (;;) {
-    const view = await look();
-    if (view.drained) return true;
-    if (stop.aborted) return false;
-    await each?.(view);
-    await sleep(INTERVAL, undefined, { signal: stop }).catch(() => {});
-  }
-}
-
 async function check({ database, display }: Session, file: Import): Promise<number> {
   const verdict = judge(await collectEvidence(database.client, database.storage, file));
   for (const problem of verdict.problems) display.line(problem);
@@ -186,27 +141,4 @@ async function check({ database, display }: Session, file: Import): Promise<numb
   return verdict.problems.length === 0 ? 0 : 1;
 }
 
-/** Aborted by the first SIGINT or SIGTERM; the next one ends the process at once. */
-function stopSignal(): AbortSignal {
-  const stop = new AbortController();
-  const onSignal = (): void => {
-    process.off("SIGINT", onSignal);
-    process.off("SIGTERM", onSignal);
-    stop.abort();
-  };
-  process.on("SIGINT", onSignal);
-  process.on("SIGTERM", onSignal);
-  return stop.signal;
-}
-
-try {
-  process.exitCode = await main();
-} catch (error) {
-  if (error instanceof UserError) {
-    console.error(error.message);
-    process.exitCode = 2;
-  } else {
-    console.error(error instanceof KilnError ? error.message : error);
-    process.exitCode = 1;
-  }
-}
+await runMain(main);

@@ -1,6 +1,5 @@
-/** What `npm start -- …` can be told. */
-import { parseArgs } from "node:util";
-import { UserError } from "./problem.ts";
+/** What `npm run import -- …` can be told. */
+import { badOption, parseOptions, readInteger } from "../shared/options.ts";
 
 export interface Options {
   /** Null = what is in the database, or the sample. */
@@ -16,7 +15,8 @@ export interface Options {
   readonly help: boolean;
 }
 
-export const USAGE = "usage: npm start -- [--file CSV] [--db PATH] [--reset] [--concurrency N] [--once [--workers N]]";
+export const USAGE =
+  "usage: npm run import -- [--file CSV] [--db PATH] [--reset] [--concurrency N] [--once [--workers N]]";
 
 export const HELP = `Imports a CSV file into a SQLite database: each row is a job of kiln's.
 
@@ -36,48 +36,28 @@ Stop with Ctrl-C, or kill it: the next start goes on where it was.`;
 
 /** @throws UserError */
 export function readOptions(args: readonly string[]): Options {
-  const { file, db, reset, once, workers, concurrency, help } = parse(args);
+  const { file, db, reset, once, workers, concurrency, help } = parseOptions(args, OPTIONS, USAGE);
   const options: Options = {
     file: file ?? null,
     db: db ?? null,
     reset: reset ?? false,
     once: once ?? false,
-    workers: workers === undefined ? 0 : readInteger("--workers", workers, 2, 16),
-    concurrency: concurrency === undefined ? 10 : readInteger("--concurrency", concurrency, 1, 100),
+    workers: readInteger("--workers", workers, { min: 2, max: 16, default: 0 }, USAGE),
+    concurrency: readInteger("--concurrency", concurrency, { min: 1, max: 100, default: 10 }, USAGE),
     help: help ?? false,
   };
-  if (options.file === "") throw bad("--file must name a file");
-  if (options.db === "" || options.db === ":memory:") throw bad("--db must name a file");
-  if (options.workers > 0 && !options.once) throw bad("--workers needs --once");
+  if (options.file === "") throw badOption("--file must name a file", USAGE);
+  if (options.db === "" || options.db === ":memory:") throw badOption("--db must name a file", USAGE);
+  if (options.workers > 0 && !options.once) throw badOption("--workers needs --once", USAGE);
   return options;
 }
 
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        file: { type: "string" },
-        db: { type: "string" },
-        reset: { type: "boolean" },
-        once: { type: "boolean" },
-        workers: { type: "string" },
-        concurrency: { type: "string" },
-        help: { type: "boolean", short: "h" },
-      },
-    }).values;
-  } catch (error) {
-    // Only the first sentence is about the mistake.
-    throw bad((error as Error).message.split(". ", 1)[0] ?? "");
-  }
-}
-
-function readInteger(name: string, text: string, min: number, max: number): number {
-  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= min && value <= max) return value;
-  throw bad(`${name} must be an integer from ${min} to ${max}, got "${text}"`);
-}
-
-function bad(message: string): UserError {
-  return new UserError(`${message}\n${USAGE}`);
-}
+const OPTIONS = {
+  file: { type: "string" },
+  db: { type: "string" },
+  reset: { type: "boolean" },
+  once: { type: "boolean" },
+  workers: { type: "string" },
+  concurrency: { type: "string" },
+  help: { type: "boolean", short: "h" },
+} as const;

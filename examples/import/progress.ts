@@ -1,10 +1,11 @@
 /** How far the import is, as its database says. */
-import type { Client, Counts, JobView } from "kiln";
+import type { Client, Counts } from "kiln";
+import { reasonOf } from "../shared/jobs.ts";
 import { CHECKPOINT, type Checkpoint, FILES, importFile, importRow, ROWS } from "./jobs.ts";
 import type { Storage } from "./storage.ts";
 
-export interface Progress {
-  /** Rows of all imports in the database. */
+/** Of all imports in the database. */
+export interface RowCounts {
   readonly rows: number;
   /** Rows that have been enqueued. */
   readonly read: number;
@@ -12,6 +13,9 @@ export interface Progress {
   readonly stored: number;
   /** Rows that have failed for good. */
   readonly refused: number;
+}
+
+export interface Progress extends RowCounts {
   /** Jobs of both kinds by state. */
   readonly jobs: Counts;
   /** How long the longest waiting ready row has been waiting, milliseconds; null = none is. */
@@ -26,24 +30,26 @@ export interface Progress {
 const FAILURES = 3;
 
 export async function readProgress(client: Client, storage: Storage): Promise<Progress> {
-  const [queues, jobs, failed] = await Promise.all([
+  const [queues, jobs, failed, rows] = await Promise.all([
     client.queues(),
     client.counts(),
     client.list({ state: "failed", kind: importRow.kind, limit: FAILURES }),
+    readRows(client, storage),
   ]);
   const rowQueue = queues.find(({ name }) => name === ROWS);
+  const busy = queues.some((queue) => queue.scheduled + queue.enqueued + queue.processing > 0);
+  return { ...rows, jobs, oldest: rowQueue?.latency ?? null, drained: !busy, failures: failed.jobs.map(reasonOf) };
+}
+
+export async function readRows(client: Client, storage: Storage): Promise<RowCounts> {
   const imports = storage.imports();
   const read = await Promise.all(imports.map(({ id }) => rowsRead(client, storage, id)));
-  const busy = queues.some((queue) => queue.scheduled + queue.enqueued + queue.processing > 0);
+  const queues = await client.queues();
   return {
     rows: imports.reduce((sum, { rows }) => sum + rows, 0),
     read: read.reduce((sum, rows) => sum + rows, 0),
     stored: storage.recordCount(),
-    refused: rowQueue?.failed ?? 0,
-    jobs,
-    oldest: rowQueue?.latency ?? null,
-    drained: !busy,
-    failures: failed.jobs.map(reasonOf),
+    refused: queues.find(({ name }) => name === ROWS)?.failed ?? 0,
   };
 }
 
@@ -57,10 +63,4 @@ async function rowsRead(client: Client, storage: Storage, importId: number): Pro
   const jobId = storage.rowJob({ importId, row: 0 });
   const job = jobId === undefined ? null : await client.get(jobId);
   return (job?.params[CHECKPOINT] as Checkpoint | undefined)?.rows ?? 0;
-}
-
-/** The message of the error that ended the job, safe to be shown: it may have text of the file in it. */
-function reasonOf({ history }: JobView): string {
-  const error = history.at(-1)?.error ?? "unknown";
-  return error.replace(/^PermanentError: /, "").replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, " ");
 }

@@ -11,13 +11,16 @@ const MS = 1_000;
 export class Calm {
   readonly #byProcess = new Map<string, Micros>();
   readonly #roundTrip: number;
-  /** When the database was last down, slow, full of errors or set to another time; may lie ahead. */
+  /** When the database was last down, slow, full of errors or set to another time; may lie ahead, or at no time at all. */
   #database: Micros = 0;
   /** When its clock was stepped last. */
   clockStepped: Micros = Number.NEGATIVE_INFINITY;
 
-  constructor({ config }: Scenario) {
-    this.#roundTrip = 2 * config.latency * MS;
+  constructor({ config: { latency, heartbeatInterval, leaderTtl } }: Scenario) {
+    this.#roundTrip = 2 * latency * MS;
+    // Calls that take longer than servers wait for their answers get through, but never in time.
+    const patience = Math.min(heartbeatInterval, leaderTtl / 3) * MS;
+    if (this.#roundTrip >= patience) this.#database = Number.POSITIVE_INFINITY;
   }
 
   get database(): Micros {
@@ -33,7 +36,7 @@ export class Calm {
     if (event.type === "fault") this.#fault(event.fault, event.target, event.at);
     else if (event.type === "healed") {
       const { at } = event;
-      this.#database = Math.min(this.#database, at);
+      if (Number.isFinite(this.#database)) this.#database = Math.min(this.#database, at);
       for (const [process, until] of this.#byProcess) this.#byProcess.set(process, Math.min(until, at));
     }
   }

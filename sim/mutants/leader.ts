@@ -71,7 +71,7 @@ export const LEADER: readonly Mutant[] = [
     find: "const { now, rows, nextIn } = due;",
     replace: "const { rows, nextIn } = due;\n    const now = new Date(runtime.now());",
     invariants: ["S15"],
-    ...swarm,
+    random: "recurring",
     directed: scenario({
       duration: 200_000,
       servers: servers(1, () => ({ skew: 600_000 })),
@@ -86,7 +86,7 @@ export const LEADER: readonly Mutant[] = [
     find: "assertVersion(firing.id, firing.version, row.version);",
     replace: "",
     invariants: ["S15"],
-    ...swarm,
+    random: "recurring",
     directed: firingTwice,
   },
   {
@@ -97,7 +97,7 @@ export const LEADER: readonly Mutant[] = [
     find: "assertVersion(id, version, actual);",
     replace: "",
     invariants: ["S15"],
-    ...swarm,
+    random: "recurring",
     directed: firingTwice,
   },
   {

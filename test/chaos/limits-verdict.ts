@@ -12,7 +12,7 @@ export interface Key {
   readonly work: number;
 }
 
-/** Least part of what a key allows that is used while its jobs wait. */
+/** Least part of what a key allows that is used while its jobs wait, by machines that have time for it. */
 const LEAST_USED = 0.8;
 
 export interface LimitsVerdict {
@@ -26,7 +26,12 @@ export interface LimitsVerdict {
 }
 
 /** `runs`: all of the key's, of all processes; `admitted`: the store's instants of those that ran once. */
-export function limitsVerdict(key: Key, runs: readonly Run[], admitted: readonly number[]): LimitsVerdict {
+export function limitsVerdict(
+  key: Key,
+  runs: readonly Run[],
+  admitted: readonly number[],
+  leastUsed = LEAST_USED,
+): LimitsVerdict {
   const busiest = mostWithin(
     runs.map(({ start }) => start),
     key.per,
@@ -40,7 +45,7 @@ export function limitsVerdict(key: Key, runs: readonly Run[], admitted: readonly
   if (key.rate > 0 && admissions > bound) problems.push(`${key.name}: ${admissions} admitted in ${key.per} ms`);
   if (key.rate > 0 && busiest > startBound) problems.push(`${key.name}: ${busiest} started in ${key.per} ms`);
   if (key.max > 0 && running > key.max) problems.push(`${key.name}: ${running} ran at once`);
-  if (used < LEAST_USED) problems.push(`${key.name}: ${Math.round(used * 100)} % used`);
+  if (used < leastUsed) problems.push(`${key.name}: ${Math.round(used * 100)} % used`);
   return { problems, used, busiest, running };
 }
 

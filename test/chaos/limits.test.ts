@@ -28,6 +28,9 @@ const KEYS = [rated, capped, ratedAndCapped].map((definition) => {
   return { definition, key, count: Math.round(perSecond * SECONDS) };
 });
 
+/** The machine may be busy with other things, at 20 times its processors 65 % were seen; the simulator is exact about it. */
+const LEAST_USED = 0.5;
+
 test("three processes keep to limits through kill -9, lose nothing and use what is allowed", async (t) => {
   const directory = await mkdtemp(join(tmpdir(), "kiln-limits-"));
   const database = join(directory, "kiln.db");
@@ -63,6 +66,7 @@ test("three processes keep to limits through kill -9, lose nothing and use what 
         key,
         runs.filter(({ id }) => ids.has(id)),
         admitted,
+        LEAST_USED,
       );
       const used = `${Math.round(found.used * 100)} % used`;
       const starts = key.rate > 0 ? `${found.busiest} starts in ${key.per} ms, ` : "";

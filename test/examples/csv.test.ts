@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
 import { detectDelimiter, inspectCsv, nameColumns, readSteps, type Step } from "../../examples/import/csv.ts";
-import { UserError } from "../../examples/import/problem.ts";
+import { UserError } from "../../examples/shared/problem.ts";
 import { makeDirectory } from "./support.ts";
 
 const DELIMITERS = [",", ";", "\t", "|"] as const;

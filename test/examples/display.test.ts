@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
-import { makeDisplay, PlainDisplay, Rate, renderTable, type View } from "../../examples/import/display.ts";
+import { layout, type View } from "../../examples/import/display.ts";
+import { makeDisplay, PlainDisplay, Rate, renderTable } from "../../examples/shared/display.ts";
 
 const VIEW: View = {
   ...{ rows: 2_000, read: 1_500, stored: 980, refused: 20, oldest: 1_234, drained: false, stopping: false },
@@ -21,7 +22,7 @@ const VIEW: View = {
 };
 
 test("the table", () => {
-  const lines = renderTable(VIEW, 79).map(stripVTControlCharacters);
+  const lines = renderTable(layout, VIEW, 79).map(stripVTControlCharacters);
   assert.deepEqual(lines, [
     "",
     "  jobs     enqueued processing   retrying  succeeded     failed",
@@ -36,7 +37,7 @@ test("the table", () => {
 
 test("the table fits into any width, also with characters that take two columns", () => {
   for (const width of [1, 20, 40, 63, 64, 200]) {
-    for (const line of renderTable({ ...VIEW, failures: ["漢".repeat(100)] }, width)) {
+    for (const line of renderTable(layout, { ...VIEW, failures: ["漢".repeat(100)] }, width)) {
       const text = stripVTControlCharacters(line);
       assert.ok(text.length + text.replaceAll(/[^漢]/g, "").length <= width, `${width}: ${text}`);
     }
@@ -45,15 +46,15 @@ test("the table fits into any width, also with characters that take two columns"
 
 test("the table of an import that is over, or about to stop", () => {
   const jobs = { ...VIEW.jobs, enqueued: 0 };
-  const over = renderTable({ ...VIEW, jobs, read: 2_000, stored: 1_980, oldest: null }, 79).join("\n");
+  const over = renderTable(layout, { ...VIEW, jobs, read: 2_000, stored: 1_980, oldest: null }, 79).join("\n");
   assert.match(over, /100 % {2}2,000 of 2,000 rows/);
   assert.match(over, /no row is waiting$/m);
-  assert.match(renderTable({ ...VIEW, stopping: true }, 79).join("\n"), /stopping/);
+  assert.match(renderTable(layout, { ...VIEW, stopping: true }, 79).join("\n"), /stopping/);
 });
 
 test("plain lines: one a second, only what is new, and the end at once", () => {
   const lines: string[] = [];
-  const display = new PlainDisplay((line) => lines.push(line));
+  const display = new PlainDisplay(layout, (line) => lines.push(line));
   const first =
     " 2.5 s   50 % done  enqueued 480  processing 10  retrying 3  succeeded 980  failed 20  412 rows/s  oldest ready 1.2 s";
   display.show(VIEW);
@@ -77,7 +78,7 @@ describe("where lines are plain", () => {
   const terminal = { isTTY: true, columns: 80, write: () => true } as unknown as NodeJS.WriteStream;
   const pipe = { write: () => true } as unknown as NodeJS.WriteStream;
   const isPlain = (stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv): boolean =>
-    makeDisplay(stream, env) instanceof PlainDisplay;
+    makeDisplay(layout, stream, env) instanceof PlainDisplay;
   test("not in a terminal", () => assert.equal(isPlain(terminal, { TERM: "xterm" }), false));
   test("without one", () => assert.equal(isPlain(pipe, {}), true));
   for (const env of [{ NO_COLOR: "1" }, { CI: "true" }, { TERM: "dumb" }]) {
@@ -91,7 +92,9 @@ test("the table is drawn over the one before, and a line stands above it", () =>
     written += text;
     return true;
   };
-  const display = makeDisplay({ isTTY: true, columns: 80, write } as unknown as NodeJS.WriteStream, { TERM: "xterm" });
+  const display = makeDisplay(layout, { isTTY: true, columns: 80, write } as unknown as NodeJS.WriteStream, {
+    TERM: "xterm",
+  });
   display.show(VIEW);
   const table = written;
   const height = table.split("\n").length - 1;

@@ -1,15 +1,17 @@
-/** `npm start` as users run it: in processes of its own, some of which are killed. */
+/** `npm run import` as users run it: in processes of its own, some of which are killed. */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, test } from "node:test";
-import { customers, lastLine, makeDirectory, run, start } from "./support.ts";
+import { customers, lastLine, launcher, makeDirectory } from "./support.ts";
+
+const { start, run } = launcher("examples/import/main.ts");
 
 const SOME_DONE = /[1-9]\d? % done/;
 
-describe("npm start", { concurrency: true }, () => {
+describe("npm run import", { concurrency: true }, () => {
   test("--once --workers 3 survives the kill of one process", async (t) => {
     const ended = await run(t, ["--once", "--workers", "3", "--concurrency", "20"]);
     assert.equal(lastLine(ended), "rows=2000 succeeded=1960 failed=40 lost=0 overlapped=0 stored=1960");
@@ -103,7 +105,7 @@ describe("npm start", { concurrency: true }, () => {
 
   test("a wrong option is answered with how it is used, --help with all there is", async (t) => {
     const wrong = await run(t, ["--fast"]);
-    assert.match(wrong.stderr, /^Unknown option '--fast'\nusage: npm start -- .*\n$/);
+    assert.match(wrong.stderr, /^Unknown option '--fast'\nusage: npm run import -- .*\n$/);
     assert.deepEqual({ code: wrong.code, stdout: wrong.stdout }, { code: 2, stdout: "" });
     const ended = await run(t, ["--help"]);
     assert.match(ended.stdout, /^Imports a CSV file into a SQLite database.*--concurrency N/s);

@@ -5,12 +5,14 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { collectEvidence, judge, verdictLine } from "../../examples/import/check.ts";
 import { inspectCsv, readSteps } from "../../examples/import/csv.ts";
-import { type Database, noteDeaths, openDatabase, removeDatabase } from "../../examples/import/database.ts";
+import { type Database, openDatabase, TABLES } from "../../examples/import/database.ts";
 import { importFile, importRow } from "../../examples/import/jobs.ts";
-import { UserError } from "../../examples/import/problem.ts";
 import { fileFailures, type Progress, readProgress } from "../../examples/import/progress.ts";
 import { makeServer } from "../../examples/import/server.ts";
 import type { Import } from "../../examples/import/storage.ts";
+import { removeDatabase } from "../../examples/shared/database.ts";
+import { UserError } from "../../examples/shared/problem.ts";
+import { noteDeaths } from "../../examples/shared/workers.ts";
 import { customers, makeDirectory } from "./support.ts";
 
 interface Started {
@@ -161,21 +163,21 @@ test("the death of a process is written down by the next one, unless it is alive
 test("--reset removes only a database of this program that nobody uses", async (t) => {
   const directory = await makeDirectory(t);
   const path = join(directory, "a.sqlite");
-  await removeDatabase(path);
+  await removeDatabase(path, TABLES);
   await writeFile(path, "precious");
   const refused = (message: RegExp) => (error: unknown) => error instanceof UserError && message.test(error.message);
-  await assert.rejects(removeDatabase(path), refused(/is not a database of this program; it was not removed$/));
+  await assert.rejects(removeDatabase(path, TABLES), refused(/is not a database of this program; it was not removed$/));
   await rm(path);
 
   const database = await openDatabase(path);
   await database.storage.addWorker(process.ppid);
   await database.close();
-  await assert.rejects(removeDatabase(path), refused(new RegExp(`is in use by process ${process.ppid}`)));
+  await assert.rejects(removeDatabase(path, TABLES), refused(new RegExp(`is in use by process ${process.ppid}`)));
 
   const again = await openDatabase(path);
   for (const { id } of again.storage.workers()) await again.storage.noteDeath(id);
   await again.close();
-  await removeDatabase(path);
+  await removeDatabase(path, TABLES);
   const fresh = await openDatabase(path);
   assert.deepEqual(fresh.storage.imports(), []);
   await fresh.close();

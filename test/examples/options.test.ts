@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readOptions, USAGE } from "../../examples/import/options.ts";
-import { UserError } from "../../examples/import/problem.ts";
+import { UserError } from "../../examples/shared/problem.ts";
 
 test("without options", () => {
   assert.deepEqual(readOptions([]), {

@@ -40,9 +40,14 @@ export interface Running {
   readonly ended: Promise<Ended>;
 }
 
-/** Runs `npm start -- …args` as npm does. */
-export function start(t: TestContext, args: readonly string[]): Running {
-  const launch = ["--conditions=kiln-source", "scripts/launch.mjs", "examples/import/main.ts"];
+/** Runs a program with arguments as npm does. */
+export function launcher(program: string) {
+  const started = (t: TestContext, args: readonly string[]): Running => start(t, program, args);
+  return { start: started, run: (t: TestContext, args: readonly string[]) => started(t, args).ended };
+}
+
+function start(t: TestContext, program: string, args: readonly string[]): Running {
+  const launch = ["--conditions=kiln-source", "scripts/launch.mjs", program];
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const child = spawn(process.execPath, [...launch, ...args], { cwd: ROOT, env, timeout: 60_000 });
   t.after(() => child.kill("SIGKILL"));
@@ -72,10 +77,6 @@ export function start(t: TestContext, args: readonly string[]): Running {
         );
       }),
   };
-}
-
-export function run(t: TestContext, args: readonly string[]): Promise<Ended> {
-  return start(t, args).ended;
 }
 
 export function lastLine({ stdout, stderr }: Ended): string {

@@ -15,18 +15,8 @@ const ROW: Snapshot = {
 
 export const NEW: NewJob = {
   ...{ kind: "planned", queue: "a", args: "{}", priority: 0, maxAttempts: 25, timeout: null, delay: 0, runAt: null },
-  ...{
-    deadline: null,
-    title: null,
-    tags: [],
-    meta: {},
-    limit: null,
-    recurringId: null,
-    unique: null,
-    parents: [],
-    batch: null,
-    afterBatch: null,
-  },
+  ...{ deadline: null, title: null, tags: [], meta: {}, limit: null, recurringId: null, unique: null, parents: [] },
+  ...{ batch: null, afterBatch: null },
 };
 
 type Edits = Readonly<Record<number, Partial<Snapshot> | null>>;

@@ -1,18 +1,26 @@
 /** The child processes of `--once --workers N`, one of which is killed while it is running jobs. */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
 import type { Client, JobView } from "kiln";
-import { importFile, importRow } from "./jobs.ts";
-import type { Storage } from "./storage.ts";
+import { isAlive } from "./database.ts";
 
 export interface WorkersOptions {
   readonly count: number;
-  readonly db: string;
-  /** Rows that each of them works on at once. */
-  readonly concurrency: number;
+  /** The program that each of them runs, and its arguments. */
+  readonly program: string;
+  readonly args: readonly string[];
   /** Told what went wrong in one of them. */
   readonly onProblem: (text: string) => void;
+}
+
+/** Where the application writes down which processes run its jobs. */
+export interface WorkerLog {
+  /** Makes a process known; returns its id. */
+  addWorker(pid: number): Promise<number>;
+  /** Processes that are not known to be dead. */
+  workers(): readonly { readonly id: number; readonly pid: number }[];
+  /** To be called once the process is certain to be dead, or will run no more jobs. */
+  noteDeath(worker: number): Promise<void>;
 }
 
 export interface Killed {
@@ -26,9 +34,8 @@ export class Workers {
   readonly #ended: ReadonlyMap<ChildProcess, Promise<void>>;
   #failure: Error | null = null;
 
-  constructor({ count, db, concurrency, onProblem }: WorkersOptions) {
-    const start = (): ChildProcess => fork(join(import.meta.dirname, "worker.ts"), [db, String(concurrency)]);
-    this.#children = Array.from({ length: count }, start);
+  constructor({ count, program, args, onProblem }: WorkersOptions) {
+    this.#children = Array.from({ length: count }, () => fork(program, args));
     this.#ended = new Map(this.#children.map((child) => [child, this.#watch(child)]));
     for (const child of this.#children) child.on("message", (text) => onProblem(`process ${child.pid}: ${text}`));
   }
@@ -43,20 +50,20 @@ export class Workers {
   }
 
   /**
-   * Kills a process that is running jobs; while the file is being read the one that reads it, so that this has to be taken
-   * over too. Null = none is running any at the moment.
+   * Kills a process that is running a job of the first of these kinds that any is running. Null = none is running any at
+   * the moment.
    */
-  async kill(client: Client, storage: Storage): Promise<Killed | null> {
-    const server = (await runningJobs(client))[0]?.server;
+  async kill(client: Client, log: WorkerLog, kinds: readonly string[]): Promise<Killed | null> {
+    const server = (await runningJobs(client, kinds))[0]?.server;
     const record = (await client.servers()).find(({ id }) => id === server);
     const child = this.#running().find(({ pid }) => pid === record?.pid);
     if (!child) return null;
     child.kill("SIGKILL");
     await this.#ended.get(child);
-    const worker = storage.workers().find(({ pid }) => pid === child.pid);
-    if (worker) await storage.noteDeath(worker.id);
+    const worker = log.workers().find(({ pid }) => pid === child.pid);
+    if (worker) await log.noteDeath(worker.id);
     // What it held stays its own until it is declared dead, seconds from now.
-    const held = (await runningJobs(client)).filter((job) => job.server === server);
+    const held = (await runningJobs(client, kinds)).filter((job) => job.server === server);
     return { pid: child.pid ?? 0, jobs: held.length };
   }
 
@@ -81,9 +88,16 @@ export class Workers {
   }
 }
 
-/** The reading of a file first. */
-async function runningJobs(client: Client): Promise<readonly JobView[]> {
-  const kinds = [importFile.kind, importRow.kind];
+/** In the order of their kinds. */
+async function runningJobs(client: Client, kinds: readonly string[]): Promise<readonly JobView[]> {
   const pages = await Promise.all(kinds.map((kind) => client.list({ state: "processing", kind, limit: 500 })));
   return pages.flatMap(({ jobs }) => jobs);
+}
+
+/** Writes down the deaths of processes that ended without doing so themselves. Returns how many there were. */
+export async function noteDeaths(log: WorkerLog): Promise<number> {
+  // One with the number of this process, which has only just begun, can't be living either.
+  const dead = log.workers().filter(({ pid }) => pid === process.pid || !isAlive(pid));
+  for (const { id } of dead) await log.noteDeath(id);
+  return dead.length;
 }
