@@ -193,7 +193,7 @@ const scenario = object<Scenario>({
     1,
   ),
   jobs: list(job),
-  batches: list(object<BatchPlan>({ at: time, sealAt: time, parent: nullable(index) })),
+  batches: list(object<BatchPlan>({ at: time, sealAt: time, parent: nullable(index), continuation: nullable(index) })),
   recurring: list(
     object<RecurringPlan>({
       at: time,
@@ -248,8 +248,10 @@ function checkIndexes({ servers, jobs, batches, recurring, actions, faults }: Sc
     for (const [place, of] of runs.entries()) checkRun(of, `${field}.runs[${place}]`);
   }
   for (const [number, { run: of }] of recurring.entries()) checkRun(of, `recurring[${number}].run`);
-  for (const [number, { parent }] of batches.entries())
+  for (const [number, { parent, continuation }] of batches.entries()) {
     below(parent, number, `batches[${number}].parent`, "an earlier one");
+    below(continuation, jobs.length, `batches[${number}].continuation`, "a job");
+  }
   for (const [number, action] of actions.entries()) {
     if ("job" in action) below(action.job, jobs.length, `actions[${number}].job`, "a job");
   }

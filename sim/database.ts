@@ -8,10 +8,10 @@
  */
 import { StoreError } from "../engine/errors.ts";
 import type { Runtime } from "../engine/runtime.ts";
-import type { Store, StoreEvent, StoreListener } from "../engine/store.ts";
+import type { Store, StoreEvent, StoreListener, Writer } from "../engine/store.ts";
 import { type Audit, auditOf, type Change } from "./audit.ts";
 import type { FaultInjector } from "./faults.ts";
-import type { History } from "./history.ts";
+import type { History, Part } from "./history.ts";
 import { type Incarnation, type Observer, SimProcess } from "./process.ts";
 import { Stream } from "./random.ts";
 import type { Event, Label, Micros, World } from "./world.ts";
@@ -194,17 +194,20 @@ export class Database {
     const { world, history, faults } = this.#deps;
     const clock = this.process.wallClock;
     const args = faults.limited(call);
+    const parts: Part[] = [];
     let result: unknown;
     let error: unknown;
     try {
       const method = this.store[call.op as keyof Store] as (...args: readonly unknown[]) => Promise<unknown>;
-      result = await method.apply(this.store, args as unknown[]);
+      result = await method.apply(this.store, (call.op === "transaction" ? recording(args, parts) : args) as unknown[]);
+      if (call.op !== "transaction") parts.push({ op: call.op, args, result });
     } catch (caught) {
       error = caught;
+      parts.length = 0;
     }
     const changes: readonly Change[] = this.#audit?.drain() ?? [];
     const number = history.nextCommit();
-    history.add({ type: "commit", at: world.now, clock, number, call, args, result, error, changes });
+    history.add({ type: "commit", at: world.now, clock, number, call, args, result, error, parts, changes });
     const slow = faults.commitTakes(call);
     if (slow > 0) this.stall(slow);
     if (error === undefined && faults.failsAfter(call)) error = unavailable("a fault after the work");
@@ -311,6 +314,23 @@ function connect(database: Database, deps: DatabaseDeps, from: Incarnation, stor
       return method;
     },
   });
+}
+
+/** Arguments of a transaction that writes down what its work does. The work is the application's; here it runs at once and wholly. */
+function recording([work]: readonly unknown[], parts: Part[]): readonly unknown[] {
+  const recorded = (writer: Writer): Writer =>
+    new Proxy(writer, {
+      get(target, op) {
+        const value: unknown = Reflect.get(target, op, target);
+        if (typeof value !== "function" || typeof op !== "string") return value;
+        return async (...args: unknown[]): Promise<unknown> => {
+          const result: unknown = await value.apply(target, args);
+          parts.push({ op, args, result });
+          return result;
+        };
+      },
+    });
+  return [(writer: Writer) => (work as (writer: Writer) => unknown)(recorded(writer))];
 }
 
 function routeOf(world: World, from: Incarnation, op: string, patient: boolean): Route {

@@ -4,6 +4,7 @@
  */
 import fc from "fast-check";
 import { edgesOf } from "./edges.ts";
+import { batched, rawBatching } from "./generate-batch.ts";
 import { faultOf, instant, pick, rawFault } from "./generate-fault.ts";
 import { jobOf, type RawJob, rawJob, rawRecurring, recurringOf } from "./generate-job.ts";
 import { FAULT_TYPES, FEATURES, type Feature, PROFILES, type Profile, type ProfileName } from "./profiles.ts";
@@ -63,8 +64,10 @@ function raw({ faultCount, servers, jobs, features }: Profile) {
     config: rawConfig,
     /** Up to 99 = left out, where a profile leaves some out. */
     weights: fc.array(fc.nat(199), { minLength: FAULT_TYPES.length, maxLength: FAULT_TYPES.length }),
-    features: fc.array(fc.nat(99), { minLength: FEATURES.length, maxLength: FEATURES.length }),
+    features: fc.array(fc.nat(99), { minLength: FEATURES.length - 1, maxLength: FEATURES.length - 1 }),
     seed: fc.noShrink(fc.nat(2 ** 31 - 1)),
+    // Last, so that all else is drawn as it was before there were batches.
+    batching: rawBatching,
   });
 }
 type Raw = ReturnType<typeof raw> extends fc.Arbitrary<infer Value> ? Value : never;
@@ -81,14 +84,14 @@ export function scenarioFrom(seed: number, name: ProfileName): Scenario {
 }
 
 function scenarioOf(drawn: Raw, profile: Profile): Scenario {
-  const has = (feature: Feature): boolean =>
-    (drawn.features[FEATURES.indexOf(feature)] ?? 100) < 100 * (profile.features[feature] ?? 0);
+  const has = (feature: Feature): boolean => rollOf(drawn, feature) < 100 * (profile.features[feature] ?? 0);
   const config = configOf(drawn, has);
   const edges = edgesOf(config);
   const duration = SHORTEST + drawn.duration * MINUTE;
   const context = { has, edges, duration, config };
   const servers = drawn.servers.map((server, index) => serverOf(server, index, duration, has));
-  const jobs = drawn.jobs.map((job, index) => jobOf(job, index, drawn.jobs as readonly RawJob[], context));
+  const single = drawn.jobs.map((job, index) => jobOf(job, index, drawn.jobs as readonly RawJob[], context));
+  const { batches, jobs } = batched(drawn.batching, single, context);
   const weights = weightsOf(drawn, profile);
   const inFaults = { weights, edges, duration, servers: servers.length };
   return {
@@ -98,12 +101,16 @@ function scenarioOf(drawn: Raw, profile: Profile): Scenario {
     config,
     servers,
     jobs,
-    batches: [],
+    batches,
     recurring: has("recurring") ? drawn.recurring.map((recurring) => recurringOf(recurring, context)) : [],
     actions: has("actions") ? drawn.actions.map((action) => actionOf(action, jobs.length, duration)) : [],
     faults: drawn.faults.map((fault) => faultOf(fault, inFaults)),
   };
 }
+
+/** 0 to 99. */
+const rollOf = ({ features, batching }: Raw, feature: Feature): number =>
+  feature === "batches" ? batching.on : (features[FEATURES.indexOf(feature)] ?? 100);
 
 function configOf({ config }: Raw, has: (feature: Feature) => boolean): SimConfig {
   return {

@@ -8,6 +8,13 @@ import type { Call } from "./database.ts";
 import type { Fault } from "./scenario.ts";
 import type { Micros } from "./world.ts";
 
+/** What was done in a commit. */
+export interface Part {
+  readonly op: string;
+  readonly args: readonly unknown[];
+  readonly result: unknown;
+}
+
 /** A call that the database has executed, whether or not anyone hears of it. */
 export interface Commit {
   readonly type: "commit";
@@ -22,6 +29,8 @@ export interface Commit {
   /** What the database answered; undefined when it refused the call. */
   readonly result: unknown;
   readonly error: unknown;
+  /** The call itself or, of a transaction, those of its calls that were not refused; none of a call that was refused. */
+  readonly parts: readonly Part[];
   readonly changes: readonly Change[];
 }
 

@@ -22,6 +22,8 @@ export const FEATURES = [
   "skew",
   /** A line of defence is taken away. */
   "undefended",
+  /** Always the last: `generate.ts` draws it apart from the others. */
+  "batches",
 ] as const;
 export type Feature = (typeof FEATURES)[number];
 
@@ -67,6 +69,7 @@ export const FAULT_TYPES = Object.keys(ALL_FAULTS) as readonly FaultType[];
 const SOME_FEATURES = {
   ...{ limits: 0.4, unique: 0.3, dependencies: 0.4, recurring: 0.3, actions: 0.4, timeouts: 0.3, checkpoints: 0.3 },
   ...{ enqueueing: 0.2, failures: 0.5, blocking: 0.2, stubborn: 0.4, retention: 0.3, skew: 0.4 },
+  batches: 0.3,
 } as const;
 
 export const PROFILES = {
@@ -101,7 +104,15 @@ export const PROFILES = {
     swarm: true,
     servers: [1, 3],
     jobs: [1, 15],
-    features: { failures: 0.4, dependencies: 0.5, limits: 0.4, recurring: 0.3, actions: 0.3, unique: 0.3 },
+    features: {
+      failures: 0.4,
+      dependencies: 0.5,
+      limits: 0.4,
+      recurring: 0.3,
+      actions: 0.3,
+      unique: 0.3,
+      batches: 0.4,
+    },
   },
   /** Limits, under all that delays, repeats or takes back what was admitted. */
   rate: {

@@ -47,6 +47,7 @@ function keepJobs(scenario: Scenario, kept: Kept): Scenario {
   return {
     ...scenario,
     jobs: only(scenario.jobs, kept).map(job),
+    batches: scenario.batches.map((of) => ({ ...of, continuation: moved(of.continuation, kept) })),
     recurring: scenario.recurring.map((of) => ({ ...of, run: run(of.run) })),
     actions: scenario.actions.flatMap(action),
   };

@@ -104,6 +104,8 @@ export interface BatchPlan {
   readonly sealAt: number;
   /** Index of an earlier batch. */
   readonly parent: number | null;
+  /** Index of a job plan: what its continuation does, which is written with it. Null = it has none. */
+  readonly continuation: number | null;
 }
 
 export interface RecurringPlan {

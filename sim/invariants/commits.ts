@@ -15,15 +15,15 @@ export interface Insertion {
   readonly inserted: InsertedJob;
 }
 
-const NONE: readonly Insertion[] = [];
-
-/** What an insert, or the firing of a recurring job, has said of each job; none for other calls and for refused ones. */
-export function insertions({ call, args, result, error }: Commit): readonly Insertion[] {
-  if (error !== undefined) return NONE;
-  if (call.op === "insert") return paired(args[0] as readonly NewJob[], result as readonly InsertedJob[]);
-  if (call.op === "fireRecurring") return paired((args[0] as FireRecurring).jobs, result as readonly InsertedJob[]);
-  return NONE;
+/** What inserts, and the firing of recurring jobs, have said of each job, call by call. */
+export function insertCalls({ parts }: Commit): readonly (readonly Insertion[])[] {
+  return parts.flatMap(({ op, args, result }) => {
+    const jobs = op === "insert" ? args[0] : op === "fireRecurring" ? (args[0] as FireRecurring).jobs : null;
+    return jobs === null ? [] : [paired(jobs as readonly NewJob[], result as readonly InsertedJob[])];
+  });
 }
+
+export const insertions = (commit: Commit): readonly Insertion[] => insertCalls(commit).flat();
 
 function paired(jobs: readonly NewJob[], results: readonly InsertedJob[]): readonly Insertion[] {
   return results.map((inserted, index) => ({ job: jobs[index] as NewJob, inserted }));

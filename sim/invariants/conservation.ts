@@ -2,9 +2,10 @@
  * S9: a job is never lost: it leaves only through `prune`, and only when it has ended and retention has outlived it.
  * S17: what a leader repeats does no harm: `sweep` moves only what is overdue, and leaves nothing of it.
  */
-import type { InsertedJob, JobId } from "../../engine/store.ts";
+import type { JobId } from "../../engine/store.ts";
 import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
 import type { Scenario } from "../scenario.ts";
+import { insertions } from "./commits.ts";
 
 export class Conservation implements Checker {
   readonly name = "S9 conservation";
@@ -16,8 +17,7 @@ export class Conservation implements Checker {
 
   see(event: HistoryEvent): void {
     if (event.type !== "commit") return;
-    const { op } = event.call;
-    if (op === "insert" || op === "fireRecurring") this.#inserted(event);
+    this.#inserted(event);
     for (const { id, before, after } of event.changes) {
       if (before !== null && after === null) this.#vanished(event, id, before.state, before.finalizedAt);
     }
@@ -33,9 +33,9 @@ export class Conservation implements Checker {
   }
 
   /** Each job that was taken is there, unless another holds its unique key, and no other. */
-  #inserted({ error, result, changes }: Commit): void {
-    const added = changes.filter(({ before }) => before === null).map(({ id }) => id);
-    const told = error === undefined ? (result as readonly InsertedJob[]).filter((job) => !job.duplicate) : [];
+  #inserted(commit: Commit): void {
+    const added = commit.changes.filter(({ before }) => before === null).map(({ id }) => id);
+    const told = insertions(commit).flatMap(({ inserted }) => (inserted.duplicate ? [] : [inserted]));
     const ids = new Set(told.map(({ id }) => id));
     const odd = added.find((id) => !ids.has(id));
     if (odd !== undefined) throw new Violation("S9", "a job is there that was not taken", odd);

@@ -1,11 +1,12 @@
 /**
- * S13: a job that waits for others goes on in the commit in which the last of them has ended as was asked, never before, and
- * is deleted, for the reason that names it, in the commit in which one has ended otherwise for good.
+ * S13, S14: a job that waits for others, or for a batch, goes on in the commit in which the last of them has ended as was
+ * asked, never before, and is deleted, for the reason that names it, in the commit in which one has ended otherwise for good.
  */
-import type { JobId, JobState, NewJob, ParentState } from "../../engine/store.ts";
+import type { BatchId, JobId, JobState, NewJob, ParentState } from "../../engine/store.ts";
 import type { Change, Snapshot } from "../audit.ts";
 import { type Checker, type HistoryEvent, Violation } from "../history.ts";
-import { insertions } from "./commits.ts";
+import { BatchModel } from "./batch-model.ts";
+import { insertCalls } from "./commits.ts";
 
 const PARENT_STATES: readonly string[] = ["succeeded", "failed", "deleted"] satisfies ParentState[];
 
@@ -14,6 +15,8 @@ interface Child {
   readonly open: Map<JobId, ReadonlySet<ParentState>>;
   /** Why it must be deleted, by parents of which each would be reason enough. */
   readonly doomedBy: Set<string>;
+  /** The batch that has to finish first, until it has. */
+  afterBatch: BatchId | null;
 }
 
 export class Dependencies implements Checker {
@@ -22,26 +25,32 @@ export class Dependencies implements Checker {
   /** Those that still wait. */
   readonly #children = new Map<JobId, Child>();
   readonly #childrenOf = new Map<JobId, Set<JobId>>();
+  readonly #batches = new BatchModel();
 
   see(event: HistoryEvent): void {
     if (event.type !== "commit") return;
     const touched = new Set<JobId>();
-    if (event.call.op === "insert") {
-      const all = insertions(event);
-      const ids = all.map(({ inserted }) => inserted.id);
-      for (const { job, inserted } of all) {
-        if (inserted.duplicate || job.parents.length === 0) continue;
+    for (const call of insertCalls(event)) {
+      const ids = call.map(({ inserted }) => inserted.id);
+      for (const { job, inserted } of call) {
+        if (inserted.duplicate || (job.parents.length === 0 && job.afterBatch === null)) continue;
         this.#add(inserted.id, job, ids);
         touched.add(inserted.id);
       }
+    }
+    this.#batches.see(event);
+    for (const [id, child] of this.#children) {
+      if (child.afterBatch === null || this.#batches.batches.get(child.afterBatch)?.finished !== true) continue;
+      child.afterBatch = null;
+      touched.add(id);
     }
     for (const change of event.changes) this.#change(change, touched);
     for (const id of touched) this.#check(id, event.changes);
     for (const { id, after } of event.changes) this.#checkRun(id, after);
   }
 
-  #add(id: JobId, { parents }: NewJob, ids: readonly JobId[]): void {
-    const child: Child = { open: new Map(), doomedBy: new Set() };
+  #add(id: JobId, { parents, afterBatch }: NewJob, ids: readonly JobId[]): void {
+    const child: Child = { open: new Map(), doomedBy: new Set(), afterBatch };
     this.#children.set(id, child);
     for (const parent of parents) {
       const of = "id" in parent ? parent.id : (ids[parent.index] ?? 0);
@@ -80,15 +89,14 @@ export class Dependencies implements Checker {
     const state = this.#states.get(id);
     if (state === "awaiting") {
       if (child.doomedBy.size > 0) throw violation(`it still waits although ${reasons(child)}`, id);
-      if (child.open.size === 0) throw violation("it still waits although all its parents have ended as was asked", id);
+      if (isFree(child)) throw violation("it still waits although all its parents have ended as was asked", id);
       return;
     }
     this.#children.delete(id);
     if (state === undefined) throw violation("it was removed while it waited for other jobs", id);
     if (state === "deleted") checkDeletion(id, child, row);
     else if (child.doomedBy.size > 0) throw violation(`it is ${state} although ${reasons(child)}`, id);
-    else if (child.open.size > 0)
-      throw violation(`it is ${state} although job ${open(child)} has not ended as was asked`, id);
+    else if (!isFree(child)) throw violation(`it is ${state} although ${waitsFor(child)}`, id);
   }
 
   /** Defence in depth: nothing that still waits is ever run. */
@@ -114,5 +122,12 @@ function checkDeletion(id: JobId, child: Child, row: Snapshot | null): void {
 }
 
 const reasons = ({ doomedBy }: Child): string => [...doomedBy].join(", ") || "no parent has ended otherwise than asked";
-const open = (child: Child): JobId => [...child.open.keys()][0] ?? 0;
+
+const isFree = ({ open, afterBatch }: Child): boolean => open.size === 0 && afterBatch === null;
+
+function waitsFor({ open, afterBatch }: Child): string {
+  const [first] = open.keys();
+  return first === undefined ? `batch ${afterBatch} has not finished` : `job ${first} has not ended as was asked`;
+}
+
 const violation = (what: string, job: JobId): Violation => new Violation("S13", what, job);

@@ -1,7 +1,8 @@
-/** Invariants of limits, unique jobs, dependencies and recurring jobs. */
+/** Invariants of limits, unique jobs, dependencies, batches and recurring jobs. */
 import type { Checker } from "../history.ts";
 import type { Scenario } from "../scenario.ts";
 import { AdmissionFloor } from "./admission.ts";
+import { Batches } from "./batches.ts";
 import { KeyConcurrency, ServerConcurrency } from "./concurrency.ts";
 import { Dependencies } from "./dependencies.ts";
 import { AdmissionSpacing, AdmissionWindows, StartSlack, StartWindows } from "./rates.ts";
@@ -13,6 +14,6 @@ export function kindCheckers(scenario: Scenario): readonly Checker[] {
   return [
     ...[new AdmissionWindows(), new AdmissionSpacing(), new StartWindows(), new StartSlack(), new AdmissionFloor()],
     ...[new KeyConcurrency(), new ServerConcurrency(scenario.config)],
-    ...[new UniqueKeys(), new Dependencies(), new Recurrences(scenario), new Sweeps(scenario)],
+    ...[new UniqueKeys(), new Dependencies(), new Batches(), new Recurrences(scenario), new Sweeps(scenario)],
   ];
 }

@@ -23,7 +23,7 @@ interface Run {
   readonly startedAt: Micros;
   /** When it must have ended since another run of its job has begun; null = there is none. */
   endBy: Micros | null;
-  /** Its server was declared dead by a clock that was set forward. */
+  /** Its server was declared dead by a clock that was set forward, or its handler does not obey its signal. */
   excused: boolean;
 }
 
@@ -68,7 +68,7 @@ export class Overlap implements Checker {
   #start({ at, incarnation, job, claim }: Of<"start">): void {
     const others = this.#runs.get(job) ?? [];
     for (const other of others) this.#overtake(other, at);
-    const run: Run = { incarnation, job, claim, startedAt: at, endBy: null, excused: false };
+    const run: Run = { incarnation, job, claim, startedAt: at, endBy: null, excused: this.#isStubborn(job) };
     this.#runs.set(job, [...others, run]);
   }
 
@@ -129,10 +129,13 @@ export class Overlap implements Checker {
     return resumedAt === upAt ? Number.NEGATIVE_INFINITY : resumedAt + this.#grace;
   }
 
-  #isExcused({ incarnation, job, excused }: Run): boolean {
-    const { jobs, servers } = this.#scenario;
-    if (servers[serverIndex(incarnation)]?.without.includes("heartbeat.no-fence")) return true;
-    if (excused) return true;
+  #isExcused({ incarnation, excused }: Run): boolean {
+    return excused || this.#scenario.servers[serverIndex(incarnation)]?.without.includes("heartbeat.no-fence") === true;
+  }
+
+  /** Asked as a run starts: while the job waits for its next one another may take its place and bring another plan. */
+  #isStubborn(job: JobId): boolean {
+    const { jobs } = this.#scenario;
     const row = this.#view.rows.get(job);
     if (row?.kind !== "planned") return false;
     const { obeys } = jobs[(JSON.parse(row.args) as { plan: number }).plan] ?? { obeys: 0 };

@@ -24,10 +24,8 @@ export class RescueTime implements Checker {
   readonly #config: SimConfig;
   /** When servers were forgotten that had said goodbye. */
   readonly #forgotten = new Map<string, Micros>();
-  /** When processes were killed that had been able to beat until then. */
+  /** When servers were killed that had been able to beat until then; not those whose process goes by another id by then. */
   readonly #killed = new Map<string, Micros>();
-  /** By id: the start of a process that each server belonged to. */
-  readonly #incarnations = new Map<string, string>();
 
   constructor(view: View, { config }: Scenario) {
     this.#view = view;
@@ -38,8 +36,7 @@ export class RescueTime implements Checker {
     if (event.type === "down" && event.how === "killed") this.#kill(event.incarnation, event.at);
     if (event.type !== "commit" || event.error !== undefined) return;
     const { op } = event.call;
-    if (op === "register") this.#incarnations.set((event.args[0] as { id: string }).id, event.call.from.name);
-    else if (op === "unregister") this.#forgotten.set(event.args[0] as string, event.at);
+    if (op === "unregister") this.#forgotten.set(event.args[0] as string, event.at);
     else if (op === "finish") this.#rescued(event);
     // Often enough to see those that are never rescued.
     else if (op === "lead") this.#look(event);
@@ -49,7 +46,7 @@ export class RescueTime implements Checker {
     const process = this.#view.processes.get(incarnation);
     if (process === undefined || process.paused || process.server === null) return;
     const { heartbeatInterval } = this.#config;
-    if (at - this.#view.calmSince(process) > 3 * heartbeatInterval * MS) this.#killed.set(incarnation, at);
+    if (at - this.#view.calmSince(process) > 3 * heartbeatInterval * MS) this.#killed.set(process.server, at);
   }
 
   #rescued(commit: Commit): void {
@@ -80,8 +77,7 @@ export class RescueTime implements Checker {
 
   /** A server that beat until it was killed can't be dead sooner than `deadAfter` later. */
   #checkNotTooSoon(server: string, { at }: Commit, job: JobId): void {
-    const incarnation = this.#incarnations.get(server);
-    const killed = incarnation === undefined ? undefined : this.#killed.get(incarnation);
+    const killed = this.#killed.get(server);
     if (killed === undefined || this.#forgotten.has(server) || this.#view.calm.clockStepped >= killed) return;
     const { deadAfter, heartbeatInterval } = this.#config;
     const least = deadAfter - (deadAfter + heartbeatInterval) * CLOCK_ERROR - slack(this.#config, 4);

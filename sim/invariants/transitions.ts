@@ -26,6 +26,8 @@ function edges(from: JobState | "new", ...to: readonly (JobState | "gone")[]): E
 const ALLOWED: Readonly<Record<string, ReadonlySet<Edge>>> = {
   insert: new Set(INSERTED),
   fireRecurring: new Set(INSERTED),
+  sealBatch: new Set(RELEASED),
+  transaction: new Set([...INSERTED, ...RELEASED]),
   // What is due is promoted and, when there is room, claimed in the same call.
   claim: new Set([
     ...DUE,
@@ -45,6 +47,7 @@ const ALLOWED: Readonly<Record<string, ReadonlySet<Edge>>> = {
   ]),
 };
 
+const INSERTS: ReadonlySet<string> = new Set(["insert", "fireRecurring", "transaction"]);
 const ENDED: ReadonlySet<JobState> = new Set(["succeeded", "failed", "deleted"]);
 
 export class Transitions implements Checker {
@@ -72,11 +75,11 @@ export class Transitions implements Checker {
 /** A running job may be marked for deletion, and a waiting one replaced by a later one that has its unique key. */
 function mayStay(op: string, state: string): boolean {
   if (op === "delete") return state === "processing";
-  if (op === "insert" || op === "fireRecurring") {
+  if (INSERTS.has(op)) {
     return state === "awaiting" || state === "scheduled" || state === "enqueued" || state === "throttled";
   }
-  // A child that waits for one parent less.
-  return state === "awaiting" && (op === "finish" || op === "sweep" || op === "prune");
+  // A child that waits for one parent, or batch, less.
+  return state === "awaiting" && (op === "finish" || op === "sweep" || op === "prune" || op === "sealBatch");
 }
 
 /** What is so in a state whatever led to it. */
@@ -93,7 +96,7 @@ function checkShape(id: number, { state, limitKey, finalizedAt, cancelRequested,
 function checkFixed(id: number, op: string, before: Snapshot, after: Snapshot): void {
   if (before.kind !== after.kind) throw broken(id, `${op} changes a job's kind`);
   if (before.recurringId !== after.recurringId) throw broken(id, `${op} changes what a job is a run of`);
-  const replaces = op === "insert" || op === "fireRecurring";
+  const replaces = INSERTS.has(op);
   if (!replaces && (before.args !== after.args || before.queue !== after.queue)) {
     throw broken(id, `${op} changes a job's args or queue`);
   }

@@ -5,7 +5,7 @@
 import type { JobId, NewJob } from "../../engine/store.ts";
 import type { Change, Snapshot } from "../audit.ts";
 import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
-import { ENDS, type Insertion, insertions, type Reading } from "./commits.ts";
+import { ENDS, type Insertion, insertCalls, type Reading } from "./commits.ts";
 
 interface Held {
   readonly by: JobId;
@@ -28,15 +28,15 @@ export class UniqueKeys implements Checker {
   see(event: HistoryEvent): void {
     if (event.type !== "commit") return;
     const changes = new Map(event.changes.map((change) => [change.id, change]));
-    if (event.call.op === "insert") this.#insert(event, changes);
+    for (const call of insertCalls(event)) this.#insert(call, event, changes);
     this.#latest = Math.max(this.#latest, event.clock);
     for (const change of event.changes) this.#change(event, change);
     for (const { after } of event.changes) this.#checkLive(after);
   }
 
-  #insert(commit: Commit, changes: ReadonlyMap<JobId, Change>): void {
+  #insert(call: readonly Insertion[], commit: Commit, changes: ReadonlyMap<JobId, Change>): void {
     const inCall = new Set<string>();
-    for (const insertion of insertions(commit)) {
+    for (const insertion of call) {
       const { job, inserted } = insertion;
       if (job.unique === null) {
         if (inserted.duplicate) throw violation("a job without a unique key is said to be a duplicate", inserted.id);

@@ -50,6 +50,7 @@ it("comes to every fault and every feature", () => {
   const features = {
     limits: jobs.some(({ limit }) => limit !== null && limit.rate > 0 && limit.max > 0),
     unique: jobs.some(({ unique }) => unique?.mode === "replace"),
+    batches: jobs.some(({ batch, afterBatch }) => batch !== null && afterBatch !== null),
     dependencies: jobs.some(({ after }) => after.length === 2),
     recurring: all.some(({ recurring }) => recurring.length > 1),
     actions: all.some(({ actions }) => actions.some(({ type }) => type === "pauseQueue")),

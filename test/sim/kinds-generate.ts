@@ -1,7 +1,8 @@
-/** Random scenarios full of limits, unique keys, dependencies and recurring jobs that share their keys and stand in each other's way. */
+/** Random scenarios full of limits, unique keys, dependencies, batches and recurring jobs that share their keys and stand in each other's way. */
 import { Stream } from "../../sim/random.ts";
 import {
   type Action,
+  type BatchPlan,
   EMPTY_SCENARIO,
   type Fault,
   type JobPlan,
@@ -58,10 +59,12 @@ export function kindsScenario(seed: number): Scenario {
   }));
   const jobs: JobPlan[] = [];
   for (let left = draw.int(1, 60); left > 0; left--) jobs.push(job(draw, jobs, rules, duration));
+  const batches: BatchPlan[] = [];
+  for (let left = draw.of(0, 0, 2, 4); left > 0; left--) batches.push(batch(draw, batches, jobs.length, duration));
   const faulty = draw.chance(0.8);
   return {
     ...EMPTY_SCENARIO,
-    ...{ seed, duration, servers, jobs },
+    ...{ seed, duration, servers, batches, jobs: batched(draw, jobs, batches) },
     config: { ...CONFIG, workers: draw.of(1, 2, 4, 20), retention: draw.of(null, null, 5_000, 0) },
     recurring: draw.many(draw.of(0, 0, 1, 2), () => recurrence(draw, duration)),
     actions: draw.many(draw.of(0, 0, 3, 10), () => action(draw, jobs.length, duration)),
@@ -115,6 +118,39 @@ function job(draw: Draw, before: readonly JobPlan[], rules: readonly LimitPlan[]
       : null,
     after: draw.many(parents, () => ({ job: draw.of(...elders), finished: draw.chance(0.4) })),
   };
+}
+
+function batch(draw: Draw, before: readonly BatchPlan[], jobs: number, duration: number): BatchPlan {
+  const at = draw.int(0, duration / 2);
+  return {
+    at,
+    sealAt: at + draw.of(0, 1_000, 20_000),
+    parent: before.length > 0 && draw.chance(0.5) ? draw.int(0, before.length - 1) : null,
+    continuation: draw.chance(0.5) ? draw.int(0, jobs - 1) : null,
+  };
+}
+
+/**
+ * Jobs with their batches. A job waits only for batches with a lower number than that which it joins, and than those around
+ * it, be it by way of other jobs: else they would wait for each other for ever.
+ */
+function batched(draw: Draw, jobs: readonly JobPlan[], batches: readonly BatchPlan[]): JobPlan[] {
+  if (batches.length === 0) return [...jobs];
+  const root = (index: number): number => {
+    const parent = batches[index]?.parent ?? null;
+    return parent === null ? index : root(parent);
+  };
+  /** By job: one more than the highest batch that it waits for. */
+  const levels: number[] = [];
+  return jobs.map((plan) => {
+    const afterBatch = draw.chance(0.15) ? draw.int(0, batches.length - 1) : null;
+    const level = Math.max((afterBatch ?? -1) + 1, ...plan.after.map((parent) => levels[parent.job] ?? 0));
+    levels.push(level);
+    const open = [...batches.keys()].filter((index) => root(index) >= level);
+    const joins = open.length > 0 && draw.chance(0.5) ? draw.of(...open) : null;
+    // The holder of its key could be another job, which waits for something else.
+    return { ...plan, afterBatch, batch: joins, unique: level > 0 ? null : plan.unique };
+  });
 }
 
 function recurrence(draw: Draw, duration: number): RecurringPlan {

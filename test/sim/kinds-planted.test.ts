@@ -1,11 +1,11 @@
 /** Each checker of limits, unique keys, dependencies and recurring jobs finds what is wrong, and nothing where all is right. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { NewJob, PutRecurring, UniqueKey } from "kiln";
+import type { BatchRecord, NewJob, PutRecurring, UniqueKey } from "kiln";
 import type { Checker } from "../../sim/history.ts";
 import { AdmissionSpacing, AdmissionWindows, StartWindows } from "../../sim/invariants/rates.ts";
 import { START } from "../../sim/process.ts";
-import { KindsStory } from "./kinds-story.ts";
+import { KindsStory, NEW } from "./kinds-story.ts";
 
 function right(what: string, story: KindsStory): void {
   test(`right: ${what}`, () => assert.equal(story.verdict, null));
@@ -250,14 +250,70 @@ right("deleted by hand", waiting("succeeded").edit("delete", { 2: { state: "dele
 right("its parent was removed", waiting("deleted").edit("prune", { 1: null, 2: { state: "enqueued" } }));
 wrong(/^S13 it still waits/, "its parent was removed, and it stays", waiting("deleted").edit("prune", { 1: null }));
 
+// -------------------------------------------------------------------------------------------------------------- batches
+const batch = (parent: number | null = null): KindsStory => story().call("openBatch", [{ parent }], 1);
+/** A batch with one job, and another job that waits for it. */
+const pending = (): KindsStory =>
+  batch().insert({ batch: 1 }).insert({ afterBatch: 1 }, { state: "awaiting" }).call("sealBatch", [1], null);
+const record = (more: Partial<BatchRecord> = {}): BatchRecord =>
+  ({
+    id: 1,
+    total: 1,
+    sealed: true,
+    counts: { succeeded: 1 },
+    nested: 0,
+    nestedFinished: 0,
+    finishedAt: new Date(),
+    ...more,
+  }) as BatchRecord;
+const done = (): KindsStory => pending().edit("finish", { ...end("succeeded"), 2: { state: "enqueued" } });
+
+right("what waits for a batch goes on", done().claim([2]));
+wrong(
+  /^S13 it still waits although all/,
+  "a batch is done, and nobody notices",
+  pending().edit("finish", end("succeeded")),
+);
+wrong(
+  /^S13 it is enqueued although batch 1/,
+  "a batch is not done",
+  pending().edit("finish", { 2: { state: "enqueued" } }),
+);
+right("a failed job keeps a batch open", pending().edit("finish", end("failed")));
+wrong(
+  /^S13 it is enqueued although batch 1/,
+  "not sealed",
+  batch()
+    .insert({ afterBatch: 1 }, { state: "awaiting" })
+    .edit("sweep", { 1: { state: "enqueued" } }),
+);
+wrong(/^S14 a job has joined batch 1, which had finished/, "a latecomer", done().insert({ batch: 1 }));
+wrong(/^S14 a batch has joined batch 1/, "a late batch", done().call("openBatch", [{ parent: 1 }], 2));
+right(
+  "a nested batch keeps the outer one open",
+  batch()
+    .call("openBatch", [{ parent: 1 }], 2)
+    .call("sealBatch", [1], null)
+    .insert({ batch: 1 }),
+);
+right("a record", done().call("batch", [1], record()));
+wrong(/^L9 batch 1 is said to have not finished/, "forgotten", done().call("batch", [1], record({ finishedAt: null })));
+wrong(/^S14 batch 1 is said to have finished/, "too soon", pending().call("batch", [1], record()));
+wrong(
+  /^S14 batch 1 is 1 jobs \(1 succeeded\).*but said to be 2 jobs/,
+  "miscounted",
+  done().call("batch", [1], record({ total: 2 })),
+);
+wrong(/^S14 there is a batch 7/, "from nowhere", done().call("batch", [7], record({ id: 7 })));
+
 // ------------------------------------------------------------------------------------------------------------ recurring
 const MINUTE = 60_000;
 const slot = (number: number): Date => new Date(START + number * MINUTE);
-const each = (number: number, skipped = 0): NewJob =>
-  ({
-    runAt: slot(number),
-    meta: { "kiln.occurrence": slot(number).toISOString(), "kiln.skipped": String(skipped) },
-  }) as unknown as NewJob;
+const each = (number: number, skipped = 0): NewJob => ({
+  ...NEW,
+  runAt: slot(number),
+  meta: { "kiln.occurrence": slot(number).toISOString(), "kiln.skipped": String(skipped) },
+});
 const set = (more: Partial<PutRecurring> = {}): KindsStory => {
   const put = {
     id: "r",

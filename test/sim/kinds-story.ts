@@ -13,7 +13,7 @@ const ROW: Snapshot = {
   ...{ limitKey: null, uniqueKey: null, recurringId: null },
 };
 
-const NEW: NewJob = {
+export const NEW: NewJob = {
   ...{ kind: "planned", queue: "a", args: "{}", priority: 0, maxAttempts: 25, timeout: null, delay: 0, runAt: null },
   ...{ deadline: null, title: null, tags: [], meta: {}, limit: null, recurringId: null, unique: null, parents: [] },
   ...{ batch: null, afterBatch: null },
@@ -72,7 +72,7 @@ export class KindsStory {
     const clock = START + this.now + this.ahead;
     return this.add({
       ...{ type: "commit", at: this.now * 1_000, clock, number: this.#events.length },
-      ...{ call, args, result, error: undefined, changes },
+      ...{ call, args, result, error: undefined, parts: [{ op, args, result }], changes },
     });
   }
 

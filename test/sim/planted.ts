@@ -112,7 +112,8 @@ export class Story {
     this.#commits += 1;
     const edits = Object.entries(changes).map(([id, edit]) => this.#edit(Number(id), edit));
     const { at, clock } = this;
-    this.#add({ type: "commit", number: this.#commits, changes: edits, at, clock, call, args, result, error });
+    const parts = error === undefined ? [{ op, args, result }] : [];
+    this.#add({ type: "commit", number: this.#commits, changes: edits, at, clock, call, args, result, error, parts });
     if (reply) this.#add({ type: "reply", at: this.at, incarnation, call, ok: error === undefined, result });
     return this;
   }
