@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { edgesOf } from "./edges.ts";
 import { faultOf, instant, pick, rawFault } from "./generate-fault.ts";
 import { jobOf, type RawJob, rawJob, rawRecurring, recurringOf } from "./generate-job.ts";
+import { SERVER_OPS } from "./ops.ts";
 import { FAULT_TYPES, FEATURES, type Feature, PROFILES, type Profile, type ProfileName } from "./profiles.ts";
 import { mix } from "./random.ts";
 import {
@@ -90,7 +91,7 @@ function scenarioOf(drawn: Raw, profile: Profile): Scenario {
   const servers = drawn.servers.map((server, index) => serverOf(server, index, duration, has));
   const jobs = drawn.jobs.map((job, index) => jobOf(job, index, drawn.jobs as readonly RawJob[], context));
   const weights = weightsOf(drawn, profile);
-  const inFaults = { weights, edges, duration, servers: servers.length };
+  const inFaults = { weights, edges, duration, servers: servers.length, calls: profile.calls ?? SERVER_OPS };
   return {
     version: SCENARIO_VERSION,
     seed: drawn.seed,
