@@ -254,7 +254,7 @@ export const WAITING: readonly Mutant[] = [
     number: 21,
     what: "a job that is deleted with its parent leaves its own children waiting (memory)",
     file: "engine/stores/memory/dependencies.ts",
-    find: `queue.push({ id: child, end: "deleted" });`,
+    find: `queue.push({ id: child, end: "deleted" }, ...finishBatches(data, batchesOf(data, [row]), now));`,
     replace: "",
     invariants: ["S13", "L4"],
     ...swarm,
