@@ -90,8 +90,8 @@ after(() => rm(dir, { recursive: true, force: true }));
 test("the tarball holds what was built, its sources, and nothing else", async () => {
   const allowed = [
     /^(package\.json|README\.md|CHANGELOG\.md|LICENSE)$/,
-    /^dist\/(engine|test\/conformance)\/[\w/-]+\.(js|d\.ts)(\.map)?$/,
-    /^(engine|test\/conformance)\/[\w/-]+\.ts$/,
+    /^dist\/(engine|sim|test\/conformance)\/[\w/-]+\.(js|d\.ts)(\.map)?$/,
+    /^(engine|sim|test\/conformance)\/[\w/-]+\.ts$/,
   ];
   assert.deepEqual(
     packed.filter((path) => !allowed.some((pattern) => pattern.test(path))),
