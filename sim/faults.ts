@@ -50,6 +50,7 @@ export class FaultInjector {
   heal(): void {
     this.#healed = true;
     this.#armed.clear();
+    this.#struck.clear();
     this.#lasting.clear();
   }
 

@@ -1,6 +1,6 @@
 /** Random faults. What is drawn are plain numbers; what they mean follows from the scenario that they are put into. */
 import fc from "fast-check";
-import { CLIENT_OPS, SERVER_OPS } from "./ops.ts";
+import { CLIENT_OPS } from "./ops.ts";
 import { FAULT_TYPES } from "./profiles.ts";
 import type { Fault, FaultType, NthCall, Target } from "./scenario.ts";
 
@@ -34,6 +34,8 @@ export interface FaultContext {
   /** Milliseconds. */
   readonly duration: number;
   readonly edges: readonly number[];
+  /** Calls of servers. */
+  readonly calls: readonly string[];
 }
 
 /** One of them, whichever the number says. */
@@ -70,11 +72,11 @@ export function faultOf(raw: RawFault, context: FaultContext): Fault {
     case "errorBefore":
     case "errorAfter":
     case "limitOne":
-      return { type, ...callOf(raw, target, at) };
+      return { type, ...callOf(raw, target, at, context) };
     case "delayRequest":
     case "delayReply":
     case "slowCommit":
-      return { type, ...callOf(raw, target, at), for: lasts };
+      return { type, ...callOf(raw, target, at, context), for: lasts };
     case "errors":
       return { type, at, for: lasts, probability: pick(PROBABILITIES, raw.amount) };
     case "databaseDown":
@@ -101,6 +103,6 @@ function typeOf(raw: number, weights: FaultContext["weights"]): FaultType {
   throw new Error("no fault has a weight");
 }
 
-function callOf(raw: RawFault, target: Target, at: number): NthCall {
-  return { target, at, nth: raw.nth, op: pick<string>(target === "client" ? CLIENT_OPS : SERVER_OPS, raw.op) };
+function callOf(raw: RawFault, target: Target, at: number, { calls }: FaultContext): NthCall {
+  return { target, at, nth: raw.nth, op: pick<string>(target === "client" ? CLIENT_OPS : calls, raw.op) };
 }

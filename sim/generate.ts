@@ -7,6 +7,7 @@ import { edgesOf } from "./edges.ts";
 import { batched, rawBatching } from "./generate-batch.ts";
 import { faultOf, instant, pick, rawFault } from "./generate-fault.ts";
 import { jobOf, type RawJob, rawJob, rawRecurring, recurringOf } from "./generate-job.ts";
+import { SERVER_OPS } from "./ops.ts";
 import { FAULT_TYPES, FEATURES, type Feature, PROFILES, type Profile, type ProfileName } from "./profiles.ts";
 import { mix } from "./random.ts";
 import {
@@ -93,7 +94,7 @@ function scenarioOf(drawn: Raw, profile: Profile): Scenario {
   const single = drawn.jobs.map((job, index) => jobOf(job, index, drawn.jobs as readonly RawJob[], context));
   const { batches, jobs } = batched(drawn.batching, single, context);
   const weights = weightsOf(drawn, profile);
-  const inFaults = { weights, edges, duration, servers: servers.length };
+  const inFaults = { weights, edges, duration, servers: servers.length, calls: profile.calls ?? SERVER_OPS };
   return {
     version: SCENARIO_VERSION,
     seed: drawn.seed,

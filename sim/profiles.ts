@@ -1,4 +1,5 @@
 /** What kinds of scenarios the search makes: which faults and features, how often and how many. */
+import type { SERVER_OPS } from "./ops.ts";
 import type { FaultType } from "./scenario.ts";
 
 /** What a scenario may have besides plain jobs. */
@@ -33,6 +34,8 @@ export interface Profile {
   /** How often each comes up compared with the others; what is not named never does. */
   readonly faults: Readonly<Partial<Record<FaultType, number>>>;
   readonly faultCount: Range;
+  /** Calls of servers that faults strike; default: all. */
+  readonly calls?: readonly (typeof SERVER_OPS)[number][];
   /** Each run leaves about half of the fault types out and weighs the others at random: some faults hide others. */
   readonly swarm: boolean;
   readonly servers: Range;
@@ -118,9 +121,10 @@ export const PROFILES = {
   rate: {
     faults: {
       ...{ databaseClock: 3, databaseStall: 3, slowCommit: 2, limitOne: 2, loseReply: 3, crash: 3, shutdown: 3 },
-      ...{ databaseDown: 2, pause: 2, delayRequest: 2, wallClock: 1 },
+      ...{ databaseDown: 2, pause: 2, delayRequest: 2, wallClock: 1, delayReply: 6 },
     },
     faultCount: [0, 8],
+    calls: ["claim", "claim", "claim", "finish", "heartbeat"],
     swarm: true,
     servers: [1, 5],
     jobs: [5, 15],
@@ -141,6 +145,7 @@ export const PROFILES = {
       ...{ databaseClock: 3, delayRequest: 2, limitOne: 1 },
     },
     faultCount: [0, 10],
+    calls: ["fireRecurring", "fireRecurring", "dueRecurring", "lead", "heartbeat", "claim", "finish"],
     swarm: true,
     servers: [1, 4],
     jobs: [0, 4],

@@ -5,6 +5,7 @@ import type { Handler } from "../engine/job.ts";
 import { LONGEST_DURATION, QUEUE } from "../engine/rules/limits.ts";
 import { isName, QUEUE_RULE } from "../engine/rules/values.ts";
 import { Checker } from "../engine/validate.ts";
+import { checkScenario } from "./check-scenario.ts";
 import { STORE_KINDS, type StoreKind } from "./database.ts";
 import { drawScenario, FAULT_NAMES, type FaultName } from "./draw.ts";
 import type { HistoryEvent } from "./history.ts";
@@ -210,7 +211,7 @@ function readOptions<State>(options: SimulationOptions<State>): Read<State> {
     runs: check.integer("runs", { min: 1, max: 1_000_000, default: 100 }),
     seed: check.integer("seed", { min: 0, max: MAX_SEED, default: 1 }),
     store: check.oneOf<StoreKind>("store", STORE_KINDS) ?? "memory",
-    scenario: check.value("scenario") as Scenario | undefined,
+    scenario: check.has("scenario") ? checkScenario(check.value("scenario")) : undefined,
   };
   check.end();
   return read;

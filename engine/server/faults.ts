@@ -25,11 +25,20 @@ export class Faults {
   /** `operation` is a short fixed name such as `claim`. */
   report(operation: string, error: unknown): void {
     this.#count += 1;
+    this.#quietly(operation, () => this.log("error", `${operation} failed`, { error: serializeError(error).error }));
+  }
+
+  /** What is no fault but should be looked at, for example too slow. Logged once in ten seconds, like a fault. */
+  warn(message: string, fields: Record<string, unknown>): void {
+    this.#quietly(message, () => this.log("warn", message, fields));
+  }
+
+  #quietly(what: string, tell: () => void): void {
     const now = this.#runtime.monotonic();
-    const last = this.#lastLogged.get(operation);
+    const last = this.#lastLogged.get(what);
     if (last !== undefined && now - last < QUIET) return;
-    this.#lastLogged.set(operation, now);
-    this.log("error", `${operation} failed`, { error: serializeError(error).error });
+    this.#lastLogged.set(what, now);
+    tell();
   }
 
   log(level: keyof Logger, message: string, fields: Record<string, unknown> = {}): void {

@@ -54,6 +54,7 @@ export class Runner {
       attempts.remove(attempt);
       return;
     }
+    if (end.type === "late") this.#late(job, runtime.monotonic() - claimSent);
     const outcome = classify(job, end, retryPolicy(config, job.kind));
     counters.ended(end, outcome);
     await completer.submit({
@@ -86,6 +87,12 @@ export class Runner {
   rescued(orphan: Orphan, outcome: Outcome, state: JobState): void {
     this.#deps.counters.rescued += 1;
     this.#publish(orphan, "processing", state, outcome.reason);
+  }
+
+  /** Where every claim takes as long as that, jobs with a rate would never start, and nothing else would say so. */
+  #late({ id, kind, attempt, limitKey }: ClaimedJob, after: number): void {
+    const what = "a job with a rate was handed back because it could not start in time after its claim was sent";
+    this.#deps.faults.warn(what, { job: id, kind, attempt, limit: limitKey, after: Math.round(after) });
   }
 
   #abandoned({ id, kind, attempt }: ClaimedJob): void {

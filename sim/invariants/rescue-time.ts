@@ -101,7 +101,8 @@ export class RescueTime implements Checker {
     if (process === null || process.paused || process.stoppingAt !== null) return null;
     const { deadAfter, heartbeatInterval, leaderTtl } = this.#config;
     const calm = Math.max(process.resumedAt, this.#view.calm.of(processOf(lease.incarnation)));
-    const leads = calm <= lease.since ? lease.since : calm + leaderTtl * MS;
+    // An answer that was on its way too long is not taken.
+    const leads = calm <= lease.askedAt ? lease.since : calm + leaderTtl * MS;
     return leads + (deadAfter + heartbeatInterval) * (1 + CLOCK_ERROR) * MS;
   }
 }

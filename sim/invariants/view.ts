@@ -45,6 +45,8 @@ export interface LeaseState {
   readonly incarnation: string;
   /** Since when it has held it without a break. */
   readonly since: Micros;
+  /** When the call was sent that it got it with. */
+  readonly askedAt: Micros;
   readonly sinceClock: number;
   /** By the store's clock. */
   readonly expires: number;
@@ -173,8 +175,9 @@ export class View implements Checker {
     if (!(result as LeadReply).held) return;
     const { holder, ttl } = args[0] as LeadQuery;
     const held = this.leaseAt(clock);
-    const { since, sinceClock } = held?.holder === holder ? held : { since: at, sinceClock: clock };
-    this.lease = { holder, incarnation: call.from.name, since, sinceClock, expires: clock + ttl };
+    const taken = { since: at, askedAt: call.sentAt, sinceClock: clock };
+    const { since, askedAt, sinceClock } = held?.holder === holder ? held : taken;
+    this.lease = { holder, incarnation: call.from.name, since, askedAt, sinceClock, expires: clock + ttl };
   }
 
   /** `orphans` declares dead each server that has been silent for longer than its `deadAfter`. */

@@ -102,3 +102,20 @@ test("the transaction in README.md leaves the order and its job", async () => {
   );
   db.close();
 });
+
+test("the simulation in docs/simulator.md finds the charge that is made twice", async () => {
+  const document = await readFile(join(ROOT, "docs/simulator.md"), "utf8");
+  const program = /^```ts\n(.*?)^```$/ms.exec(document)?.[1] ?? assert.fail("docs/simulator.md shows no simulation");
+  await writeFile(join(dir, "simulation.test.ts"), program);
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const args = ["--conditions=kiln-source", "simulation.test.ts"];
+  const child = spawn(process.execPath, args, { cwd: dir, timeout: 60_000, env });
+  let stdout = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    stdout += chunk;
+  });
+  assert.equal(await new Promise((resolve) => child.on("close", resolve)), 1, stdout);
+  assert.match(stdout, /order \d was charged 2 times \(seed \d+\)/);
+  assert.match(stdout, /FAULT /);
+  assert.match(stdout, /charged order \d/);
+});

@@ -136,6 +136,12 @@ onEachStore(
       handedBack,
       late.reduce((sum, { history }) => sum + history.length, 0),
     );
+    const warned = processes.map(({ logs }) => logs.filter((line) => /could not start in time/.test(line)));
+    assert.ok(warned.some((lines) => lines.some((line) => /"limit":".+","after":[5-9]\d\d/.test(line))));
+    assert.ok(
+      warned.every((lines) => lines.length <= 2),
+      "once in ten seconds, and the stalls take sixteen",
+    );
   },
 );
 

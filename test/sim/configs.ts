@@ -19,6 +19,10 @@ export const configs: fc.Arbitrary<SimConfig> = fc
     polls: fc.constantFrom(0.01, 0.1, 0.5),
     latency: fc.constantFrom(0, 2, 40),
   })
+  // Each beat costs time of the test.
+  .filter(({ heartbeatInterval, killGrace, spare, leaderTtl }) => {
+    return Math.max(killGrace + spare, leaderTtl) <= 150 * heartbeatInterval;
+  })
   .map(({ spare, polls, ...given }) => {
     const deadAfter = 3 * given.heartbeatInterval + given.killGrace + 5 * SECOND + spare;
     const pollInterval = Math.ceil(polls * deadAfter);

@@ -18,9 +18,9 @@ import {
 } from "../../sim/scenario.ts";
 import { check, configs, longestRescue, seeds, servers, settled } from "./configs.ts";
 
-const RUNS = { memory: 5, sqlite: 2 } as const;
+const RUNS = { memory: 4, sqlite: 1 } as const;
 /** Of scenarios with several faults. */
-const DISTURBED = { memory: 30, sqlite: 5 } as const;
+const DISTURBED = { memory: 20, sqlite: 3 } as const;
 
 /** A handler that reports half way, as the second run of its job is under way elsewhere, and ends while that goes on. */
 function zombie(config: SimConfig, seed: number, without: readonly Defence[]): Scenario {

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { test } from "node:test";
 import { defineJob } from "kiln";
-import { SimulationError, simulate } from "kiln/sim";
+import { type SimContext, SimulationError, simulate } from "kiln/sim";
 
 const charge = defineJob<{ order: number }>("charge");
 
@@ -66,4 +66,57 @@ test("with a key that the gateway knows nobody is charged twice", async () => {
   });
   assert.equal(report.runs, 60);
   assert.ok(report.faults > 60 && report.attempts > 300 && report.hours > 4);
+});
+
+test("a failure's scenario shows it again, and one that is none is refused by name", async () => {
+  const options = {
+    state: gateway,
+    handlers: ({ state, sleep }: SimContext<Gateway>) => [
+      charge.handler(async (job, { signal }) => {
+        await sleep("2s", signal);
+        state.charges.push(job.args.order);
+        await sleep("1s", signal);
+      }),
+    ],
+    workload: placed,
+    check: chargedOnce,
+  };
+  const failed = await simulate({ ...options, runs: 100 }).then(
+    () => assert.fail("no fault was found"),
+    (error: unknown) => error as SimulationError,
+  );
+  const again = await simulate({ ...options, scenario: failed.scenario }).then(
+    () => assert.fail("it does not fail again"),
+    (error: unknown) => error as SimulationError,
+  );
+  assert.equal(again.timeline, failed.timeline);
+  const scenario = { ...failed.scenario, faults: [{ type: "meteor", at: 0 }] } as never;
+  await assert.rejects(simulate({ ...options, scenario }), { code: "invalid", message: /faults\[0\]\.type.*meteor/ });
+});
+
+test("a handler that reads a real clock is named with its file and line", async () => {
+  const simulation = simulate({
+    state: gateway,
+    handlers: () => [charge.handler(() => void Date.now())],
+    workload: placed,
+    check: () => {},
+    runs: 1,
+    faults: [],
+  });
+  await assert.rejects(simulation, /Date\.now.*simulate\.test\.ts:\d+/s);
+});
+
+test("options that are wrong are named together", async () => {
+  const bad = {
+    state: gateway,
+    handlers: 1,
+    workload: placed,
+    check: chargedOnce,
+    servers: 0,
+    faults: ["fire"],
+  } as never;
+  await assert.rejects(simulate(bad), (error: Error) => {
+    for (const field of ["handlers", "servers", "faults[0]"]) assert.ok(error.message.includes(field), error.message);
+    return true;
+  });
 });
