@@ -97,10 +97,12 @@ class Run {
   constructor(scenario: Scenario, options: RunOptions) {
     const { store, checkers, program = planned, onEvent, until = Number.POSITIVE_INFINITY } = options;
     const world = new World(scenario.seed);
-    world.onEvent = (event) => {
-      if (event.at > until * MS) world.fail(STOPPED);
-      onEvent?.(event);
-    };
+    if (onEvent !== undefined || until !== Number.POSITIVE_INFINITY) {
+      world.onEvent = (event) => {
+        if (event.at > until * MS) world.fail(STOPPED);
+        onEvent?.(event);
+      };
+    }
     this.world = world;
     this.#scenario = scenario;
     this.#open = OPEN[store];
