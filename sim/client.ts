@@ -13,7 +13,8 @@ import type { Action, BatchPlan, JobPlan, Scenario } from "./scenario.ts";
 import type { World } from "./world.ts";
 
 const RETRY = 1_000;
-const NEVER = new AbortController().signal;
+/** One for each wait: a killed process never ends its own, and a signal for all would keep its whole world alive. */
+const never = (): AbortSignal => new AbortController().signal;
 const MS = 1_000;
 
 export class Application {
@@ -77,14 +78,14 @@ export class Application {
 
   /** Does it at its time, and again until it was confirmed. */
   async #task(incarnation: Incarnation, name: string, at: number, work: () => Promise<unknown>): Promise<void> {
-    await sleep(incarnation, at - this.#world.now / MS, NEVER);
+    await sleep(incarnation, at - this.#world.now / MS, never());
     for (;;) {
       try {
         await withTimeout(incarnation, work);
         this.#done.add(name);
         return;
       } catch {
-        await sleep(incarnation, RETRY, NEVER);
+        await sleep(incarnation, RETRY, never());
       }
     }
   }
@@ -161,7 +162,7 @@ export class Application {
   async #tidy(incarnation: Incarnation, client: Client): Promise<void> {
     let removed = false;
     for (;;) {
-      await sleep(incarnation, 5_000, NEVER);
+      await sleep(incarnation, 5_000, never());
       if (!this.#healed) continue;
       try {
         await withTimeout(incarnation, async () => {

@@ -105,7 +105,7 @@ async function act(
   const wait = (ms: number): Promise<void> => workFor(incarnation, ms, obeys, signal);
   if (run.end === "block" && !health.healed) {
     block(incarnation, run.work);
-    await sleep(incarnation.outside, 0, NEVER);
+    await sleep(incarnation.outside, 0, never());
   } else {
     await wait(run.work / 2);
     if (run.checkpoint) {
@@ -116,7 +116,7 @@ async function act(
     const { enqueues } = run;
     if (enqueues !== null && !health.healed) {
       // A request may get lost, and a handler that obeys does not wait for it when it is told to stop.
-      const giveUp = obeys === null ? NEVER : signal;
+      const giveUp = obeys === null ? never() : signal;
       await withDeadline(incarnation.outside, "enqueue", 5_000, () => enqueue(enqueues, context), { signal: giveUp });
     }
     await wait(run.work / 2);
@@ -128,22 +128,23 @@ async function act(
   if (run.end === "snooze" && job.attempt < 3) throw new SnoozeError(SNOOZE);
 }
 
-const NEVER = new AbortController().signal;
+/** One for each wait: a killed process never ends its own, and a signal for all would keep its whole world alive. */
+const never = (): AbortSignal => new AbortController().signal;
 
 /** Works for so long; once told to stop, gives up when it obeys. */
 async function workFor(incarnation: Incarnation, ms: number, obeys: Obedience, signal: AbortSignal): Promise<void> {
-  if (obeys === null) return sleep(incarnation.outside, ms, NEVER);
+  if (obeys === null) return sleep(incarnation.outside, ms, never());
   const until = incarnation.monotonic() + ms;
   await sleep(incarnation.outside, ms, signal);
   if (!signal.aborted) return;
-  await sleep(incarnation.outside, Math.min(obeys, Math.max(until - incarnation.monotonic(), 0)), NEVER);
+  await sleep(incarnation.outside, Math.min(obeys, Math.max(until - incarnation.monotonic(), 0)), never());
   throw signal.reason;
 }
 
 async function hang(health: Health, incarnation: Incarnation, obeys: Obedience, signal: AbortSignal): Promise<void> {
-  await health.hang(incarnation, obeys === null ? NEVER : signal);
+  await health.hang(incarnation, obeys === null ? never() : signal);
   if (!signal.aborted || obeys === null) return;
-  await sleep(incarnation.outside, obeys, NEVER);
+  await sleep(incarnation.outside, obeys, never());
   throw signal.reason;
 }
 

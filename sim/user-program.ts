@@ -36,7 +36,8 @@ export interface UserCode<State> {
   readonly patience: number;
 }
 
-const NEVER = new AbortController().signal;
+/** One for each wait: a killed process never ends its own, and a signal for all would keep its whole world alive. */
+const never = (): AbortSignal => new AbortController().signal;
 
 export function userProgram<State>(code: UserCode<State>): MakeProgram {
   return ({ world, history, database }) => {
@@ -44,7 +45,7 @@ export function userProgram<State>(code: UserCode<State>): MakeProgram {
     let done = false;
     const contextOf = (incarnation: Incarnation): SimContext<State> => ({
       state,
-      async sleep(duration, signal = NEVER) {
+      async sleep(duration, signal = never()) {
         await sleep(incarnation, parseDuration(duration) ?? 0, signal);
         if (signal.aborted) throw signal.reason;
       },
