@@ -6,6 +6,7 @@ import { missed, type Report, toTable, writeJson } from "./report.ts";
 const SUITES: Readonly<Record<string, () => Promise<Report>>> = {
   sqlite: async () => (await import("./sqlite.ts")).run(),
   limits: async () => (await import("./limits.ts")).run(),
+  sim: async () => (await import("./sim.ts")).run(),
 };
 
 const USAGE = `usage: npm run bench -- SUITE [--json FILE] [--check]

@@ -55,7 +55,7 @@ function touched(api: string): boolean {
  * Croner's `nextRun` asks for the time in case it is called without an instant, which the engine never does. It gets a
  * date that is none: if it ever looked at it, it would throw.
  */
-const IGNORES_IT = /\/node_modules\/croner\//;
+const IGNORES_IT = /(^|\/)node_modules\/croner\//;
 
 /** Not this file, nor the runtime of production: whoever uses that in place of the simulated one. */
 const PASSED_OVER = /\/sim\/tripwire\.[jt]s|\/engine\/runtime\.[jt]s|\(<anonymous>\)|node:internal/;

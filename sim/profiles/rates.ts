@@ -3,6 +3,7 @@
  * keep every invariant, and admit at least what they say.
  */
 import {
+  type BatchPlan,
   DEFAULT_CONFIG,
   EMPTY_SCENARIO,
   type Fault,
@@ -41,16 +42,17 @@ function jobs(count: number, at: number, more: Partial<JobPlan> = {}): JobPlan[]
 interface Setting {
   readonly servers?: number;
   readonly faults?: readonly Fault[];
+  readonly batches?: readonly BatchPlan[];
   readonly duration?: number;
   readonly config?: Partial<SimConfig>;
   readonly starts: number;
 }
 
 function scene(name: string, plans: readonly JobPlan[], setting: Setting): RateScenario {
-  const { servers = 1, faults = [], duration = 60_000, config = {}, starts } = setting;
+  const { servers = 1, faults = [], batches = [], duration = 60_000, config = {}, starts } = setting;
   const scenario: Scenario = {
     ...EMPTY_SCENARIO,
-    ...{ seed: 1, duration, faults, jobs: plans },
+    ...{ seed: 1, duration, faults, batches, jobs: plans },
     servers: Array.from({ length: servers }, (_, index) => ({ ...PLAIN_SERVER, skew: index * HOUR })),
     config: { ...DEFAULT_CONFIG, workers: 20, ...config },
   };
@@ -227,9 +229,15 @@ function forgotten(): JobPlan[] {
 
 function releases(): RateScenario[] {
   const parent: JobPlan = { ...PLAIN_JOB, runs: run(3_000) };
-  const children = jobs(100, 500, { after: [{ job: 0, finished: false }], limit: { ...LIMIT, rate: 50 } });
+  const limit = { ...LIMIT, rate: 50 };
+  const children = jobs(100, 500, { after: [{ job: 0, finished: false }], limit });
+  const batch = { at: 0, sealAt: 1_000, parent: null, continuation: null };
+  const waiters = jobs(100, 500, { afterBatch: 0, limit });
   return [
     scene("a hundred children of a job are released at once", [parent, ...children], { servers: 2, starts: 100 }),
+    scene("a batch releases a hundred jobs at once", [{ ...parent, at: 100, batch: 0 }, ...waiters], {
+      ...{ servers: 2, starts: 100, batches: [batch] },
+    }),
   ];
 }
 

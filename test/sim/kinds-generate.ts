@@ -79,7 +79,7 @@ function rule(draw: Draw, key: number): LimitPlan {
     ? { rate: draw.of(1, 3, 7, 60, 1_000, 7_000), per: draw.of(997, 1_000, 10_000, 60_000), burst }
     : null;
   const max = rated && draw.chance(0.7) ? 0 : draw.of(1, 2, 5);
-  return { key, max, rate: 0, per: 0, burst: 0, ...rate };
+  return { key, max, rate: 0, per: 1_000, burst: 1, ...rate };
 }
 
 function run(draw: Draw, before: readonly JobPlan[]): RunPlan {

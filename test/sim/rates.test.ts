@@ -1,6 +1,7 @@
 /** The situations in which a rate limit could break: none does, and what the key allows is used. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { checkScenario } from "../../sim/check-scenario.ts";
 import type { StoreKind } from "../../sim/database.ts";
 import { kindCheckers } from "../../sim/invariants/kinds.ts";
 import { AdmissionSpacing, AdmissionWindows, StartWindows } from "../../sim/invariants/rates.ts";
@@ -17,7 +18,7 @@ for (const store of ["memory", "sqlite"] as const satisfies StoreKind[]) {
     // SQLite takes longer; the arithmetic is the same, and each kind of situation comes up.
     if (store === "sqlite" && index % 6 !== 1) continue;
     test(`${store}: ${name}`, async () => {
-      const { failure, history } = await run(scenario, { store, checkers: kindCheckers });
+      const { failure, history } = await run(checkScenario(scenario), { store, checkers: kindCheckers });
       assert.equal(failure, null);
       const started = history.filter(({ type, at }) => type === "start" && at <= scenario.duration * 1_000);
       assert.ok(started.length >= starts, `${started.length} handlers have started, at least ${starts} should have`);
