@@ -79,7 +79,7 @@ export const CLAIMS: readonly Mutant[] = [
     find: "if (whileHeld !== null) requireHeld(data, whileHeld);",
     replace: "",
     invariants: ["S3"],
-    ...swarm,
+    random: "fence",
     directed: lateChild,
   },
   {
@@ -90,7 +90,7 @@ export const CLAIMS: readonly Mutant[] = [
     find: "if (whileHeld !== null) requireHeld(db, whileHeld);",
     replace: "",
     invariants: ["S3"],
-    ...swarm,
+    random: "fence",
     directed: lateChild,
   },
   {
