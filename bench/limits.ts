@@ -29,8 +29,8 @@ export async function run(): Promise<Report> {
     });
     const stores = { plain, "1 hot key": hot, "100,000 keys": many };
     const found = [
-      ...(await compare("claim of 10", stores, (store) => inTurn(store, LIMIT))),
-      ...(await compare(`claim of 1 by ${WORKERS} at once`, stores, competing)),
+      ...(await compare("claim of 10", stores, 0.95, (store) => inTurn(store, LIMIT))),
+      ...(await compare(`claim of 1 by ${WORKERS} at once`, stores, 0.99, competing)),
     ];
     for (const store of Object.values(stores)) await store.close();
     return found;
@@ -63,10 +63,15 @@ async function makeStore(directory: string, name: string, limitOf: (n: number) =
   return store;
 }
 
-/** In rounds, so that all have the same machine. */
+/**
+ * In rounds, so that all have the same machine. `at` is the quantile that is compared: of claims one after the other about
+ * one in a hundred, whatever it claims, is the one that SQLite makes a checkpoint in, which takes forty times as long as the
+ * claim, so that the last hundredth says only how many pages were written.
+ */
 async function compare(
   name: string,
   stores: Readonly<Record<string, Store>>,
+  at: number,
   measure: (store: Store) => Promise<number[]>,
 ): Promise<Row[]> {
   const times = new Map<string, number[]>(Object.keys(stores).map((each) => [each, []]));
@@ -78,13 +83,21 @@ async function compare(
       if (round > 0) times.get(each)?.push(...measured);
     }
   }
-  const p99 = (each: string): number => quantile(times.get(each) ?? [], 0.99);
-  return [...times].flatMap(([each, all]): Row[] => [
-    { name: `${name}, ${each}: p50`, value: quantile(all, 0.5), unit: "ms", target: null },
-    { name: `${name}, ${each}: p99`, value: p99(each), unit: "ms", target: null },
+  const found = (each: string, q: number): number => quantile(times.get(each) ?? [], q);
+  return [...times.keys()].flatMap((each): Row[] => [
+    ...[0.5, at, 0.99]
+      .filter((q, place, all) => all.indexOf(q) === place)
+      .map((q): Row => ({ name: `${name}, ${each}: p${100 * q}`, value: found(each, q), unit: "ms", target: null })),
     ...(each === "plain"
       ? []
-      : [{ name: `${name}, ${each} ÷ plain: p99`, value: p99(each) / p99("plain"), unit: "×", target: below(5) }]),
+      : [
+          {
+            name: `${name}, ${each} ÷ plain: p${100 * at}`,
+            value: found(each, at) / found("plain", at),
+            unit: "×",
+            target: below(5),
+          },
+        ]),
   ]);
 }
 

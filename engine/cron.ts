@@ -56,11 +56,16 @@ export function makeSchedule(cron: string, timeZone: string): Schedule {
 
 export const TIME_ZONE_RULE = `must be a time zone such as "Europe/London" or "UTC"`;
 
+/** Names that were found to be right: to ask costs as much as all else that is done for a schedule. */
+const known = new Set<string>();
+
 /** By name; an offset such as `+02:00` is none, because it knows nothing of changes. */
 export function isTimeZone(value: unknown): value is string {
   if (typeof value !== "string" || !/^[A-Za-z]/.test(value)) return false;
+  if (known.has(value)) return true;
   try {
     new Intl.DateTimeFormat("en", { timeZone: value });
+    known.add(value);
     return true;
   } catch {
     return false;

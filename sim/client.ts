@@ -165,11 +165,13 @@ export class Application {
       if (!this.#healed) continue;
       try {
         await withTimeout(incarnation, async () => {
+          // What is still to be done may pause a queue again.
+          const all = this.done;
           if (!removed) {
             for (const queue of ["a", "b"]) await client.resumeQueue(queue);
             for (const { id } of await client.recurring()) await client.removeRecurring(id);
           }
-          if (this.done) {
+          if (all) {
             removed = true;
             // Also those that were made twice, because nobody was told of the first.
             const { batches } = await client.batches({ limit: 500 });
@@ -193,10 +195,13 @@ interface Ties {
 
 const NO_TIES: Ties = { parents: [], batch: null, afterBatch: null };
 
+/** One for all: it is thrown every second, and making an error costs more than all the rest. */
+const NOT_YET = new Error("what it needs has not been made yet");
+
 /** @throws Error while it has not been made */
 function known(ids: ReadonlyMap<number, number>, index: number): number {
   const id = ids.get(index);
-  if (id === undefined) throw new Error("what it needs has not been made yet");
+  if (id === undefined) throw NOT_YET;
   return id;
 }
 

@@ -201,7 +201,7 @@ export class Incarnation implements Runtime, Owner {
   }
 
   #timer(ms: number, fn: () => void): CancelTimer {
-    const event = this.#world.add(this.process.due(ms), this.#timers, this, fn, { timer: true });
+    const event = this.#world.add(this.process.due(ms), this.#timers, this, fn, "timer");
     return () => {
       event.cancelled = true;
     };
@@ -209,7 +209,7 @@ export class Incarnation implements Runtime, Owner {
 
   turn(): Promise<void> {
     return new Promise((resolve) => {
-      this.#world.add(this.#world.now, this.#turns, this, resolve, { rank: 2 });
+      this.#world.add(this.#world.now, this.#turns, this, resolve, "last");
     });
   }
 

@@ -1,6 +1,7 @@
 /** What runs in a simulated world: which handlers the servers have, and what the application does. */
 import type { Handler } from "../engine/job.ts";
 import type { Backoff } from "../engine/retry.ts";
+import type { Snapshot } from "./audit.ts";
 import { Application } from "./client.ts";
 import type { Running } from "./cluster.ts";
 import type { Database } from "./database.ts";
@@ -30,8 +31,11 @@ export interface Program {
   readonly done: boolean;
   /** From now on nothing goes wrong any more, in handlers neither. */
   heal(): void;
-  /** Milliseconds within which all jobs must end once everything is healed, beside what rescues take. */
-  readonly work: number;
+  /**
+   * Milliseconds within which all jobs must end once everything is healed, beside what rescues take. `open` are those that
+   * are there and have not ended.
+   */
+  work(open: readonly Snapshot[]): number;
   /** When everything has ended. Throws what is wrong. */
   check(): void;
 }
@@ -61,15 +65,29 @@ export const planned: MakeProgram = ({ world, history, database, scenario }) => 
       health.heal();
       application.heal();
     },
-    work: workOf(scenario),
+    work: (open) => workOf(scenario) + open.reduce((sum, job) => sum + workOfJob(scenario, job), 0),
     check() {},
   };
 };
 
+/** Of each plan once: it may still have to be enqueued. */
 function workOf({ jobs, recurring }: Scenario): number {
   const runs = [...jobs.flatMap((plan) => plan.runs), ...recurring.map((plan) => plan.run)];
   const work = runs.reduce((sum, run) => sum + run.work + 1_000, 0);
   const delays = Math.max(0, ...jobs.map(({ at, delay }) => at + delay)) + LONGEST_BACKOFF;
   const rates = jobs.reduce((sum, { limit }) => sum + (limit && limit.rate > 0 ? limit.per / limit.rate : 0), 0);
   return delays + rates + 4 * work;
+}
+
+/**
+ * An application that is not answered enqueues again, and recurring jobs pile up while no server runs: so there may be any
+ * number of a plan's jobs, and a limit may make them run one after the other.
+ */
+function workOfJob({ jobs, recurring, config }: Scenario, { recurringId, args }: Snapshot): number {
+  const { plan } = JSON.parse(args) as { readonly plan: number };
+  const runs = recurringId === null ? (jobs[plan]?.runs ?? []) : [recurring[plan]?.run];
+  const limit = recurringId === null ? jobs[plan]?.limit : null;
+  const rate = limit && limit.rate > 0 ? limit.per / limit.rate : 0;
+  const longest = Math.max(0, ...runs.map((run) => run?.work ?? 0));
+  return longest + rate + 1_000 + config.pollInterval + 4 * config.latency;
 }

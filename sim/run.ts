@@ -2,8 +2,11 @@
  * Runs one scenario: first the time of its faults, in which nothing may go wrong that must not; then all that was not
  * broken for ever is healed, and everything must come to its end within a bound.
  */
+
+import type { JobId } from "../engine/store.ts";
 import { MemoryStore } from "../engine/stores/memory/index.ts";
 import { SqliteStore } from "../engine/stores/sqlite/index.ts";
+import type { Snapshot } from "./audit.ts";
 import { Cluster } from "./cluster.ts";
 import { Database, type OpenStore, type StoreKind } from "./database.ts";
 import { onUnhandledRejection } from "./drain.ts";
@@ -94,10 +97,12 @@ class Run {
   constructor(scenario: Scenario, options: RunOptions) {
     const { store, checkers, program = planned, onEvent, until = Number.POSITIVE_INFINITY } = options;
     const world = new World(scenario.seed);
-    world.onEvent = (event) => {
-      if (event.at > until * MS) world.fail(STOPPED);
-      onEvent?.(event);
-    };
+    if (onEvent !== undefined || until !== Number.POSITIVE_INFINITY) {
+      world.onEvent = (event) => {
+        if (event.at > until * MS) world.fail(STOPPED);
+        onEvent?.(event);
+      };
+    }
     this.world = world;
     this.#scenario = scenario;
     this.#open = OPEN[store];
@@ -148,8 +153,7 @@ class Run {
     this.#program.heal();
     this.#cluster.settle(core, () => chance.unit() < 0.5);
     const ended = (): boolean => this.#jobs.open === 0 && this.#program.done;
-    const within = (ms: number): Promise<boolean> => this.world.run(this.world.now + ms * MS, ended);
-    if (!(await within(this.#bound())) && !(await within(this.#backlog()))) {
+    if (!(await this.world.run(this.world.now + this.#bound() * MS, ended))) {
       this.#guarded(() => this.#reportOpen());
       return;
     }
@@ -160,16 +164,8 @@ class Run {
   #bound(): number {
     const { deadAfter, heartbeatInterval, leaderTtl, pollInterval } = this.#scenario.config;
     const rescue = 2 * (deadAfter + 2 * heartbeatInterval) + 2 * leaderTtl;
-    return 2 * (rescue + this.#program.work) + 60_000 + 10 * pollInterval + this.#setBack();
-  }
-
-  /** Milliseconds that it takes to work off what recurring jobs have left, if nothing else is left: it may be any number. */
-  #backlog(): number {
-    const { recurring, config } = this.#scenario;
-    const open = [...this.#jobs.rows.values()].filter(({ state }) => state !== "succeeded" && state !== "deleted");
-    if (!open.every(({ recurringId }) => recurringId !== null)) return 0;
-    const longest = Math.max(0, ...recurring.map(({ run }) => run.work));
-    return open.length * (longest + 1_000 + config.pollInterval + 4 * config.latency);
+    const work = this.#program.work(this.#openJobs().map(([, job]) => job));
+    return 2 * (rescue + work) + 60_000 + 10 * pollInterval + this.#setBack();
   }
 
   /** Milliseconds that the database's clock was set back by: what was due then becomes due so much later. */
@@ -180,8 +176,12 @@ class Run {
     );
   }
 
+  #openJobs(): [JobId, Snapshot][] {
+    return [...this.#jobs.rows].filter(([, { state }]) => state !== "succeeded" && state !== "deleted");
+  }
+
   #reportOpen(): never {
-    const open = [...this.#jobs.rows].filter(([, { state }]) => state !== "succeeded" && state !== "deleted");
+    const open = this.#openJobs();
     const [first] = open;
     if (first === undefined) throw new Violation("L4", "the application could not do what it had planned");
     const [id, { state }] = first;

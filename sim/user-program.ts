@@ -69,7 +69,7 @@ export function userProgram<State>(code: UserCode<State>): MakeProgram {
         return done;
       },
       heal() {},
-      work: code.patience,
+      work: () => code.patience,
       check: () => code.check(state),
     };
   };

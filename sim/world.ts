@@ -39,6 +39,9 @@ export interface Event {
   cancelled: boolean;
 }
 
+/** `last`: what waits for everything else at its instant. */
+export type Kind = "timer" | "last" | "other";
+
 /** Something is wrong with the world itself, or nothing moves on any more. */
 export class Stuck extends Error {
   override readonly name = "Stuck";
@@ -89,16 +92,16 @@ export class World {
   }
 
   /** `fn` will be called at `at`, or now if that is past. */
-  add(at: Micros, label: Label, owner: Owner | null, fn: () => void, { timer = false, rank = 1 as 1 | 2 } = {}): Event {
+  add(at: Micros, label: Label, owner: Owner | null, fn: () => void, kind: Kind = "other"): Event {
     label.count += 1;
     const event: Event = {
       at: Math.max(at, this.#now),
-      rank,
+      rank: kind === "last" ? 2 : 1,
       tie: mix(label.hash, label.count),
       label,
       number: label.count,
       owner,
-      timer,
+      timer: kind === "timer",
       fn,
       cancelled: false,
     };

@@ -7,8 +7,8 @@ import type { Runtime } from "../runtime.ts";
 import type { Attempts } from "./attempts.ts";
 import type { Faults } from "./faults.ts";
 
-/** Looks in one heartbeat interval: a block that is a quarter longer than the interval is seen wherever it begins. */
-const LOOKS = 4;
+/** Looks in one heartbeat interval: a block that is half as long again as the interval is seen wherever it begins. */
+const LOOKS = 2;
 
 export class LoopWatch {
   readonly #runtime: Runtime;

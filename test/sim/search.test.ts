@@ -11,7 +11,7 @@ import { parseSeed, seedOf } from "../../sim/seed.ts";
 import { headline, timeline } from "../../sim/timeline.ts";
 import { commitHash } from "../../sim/verbs/verb.ts";
 
-const TIME = { memory: 2_000, sqlite: 2_000 } as const;
+const TIME = { memory: 8_000, sqlite: 8_000 } as const;
 
 const commit = await commitHash();
 // Outside of a repository there is no commit to begin from.
