@@ -1,6 +1,8 @@
 /** The client: adds jobs, and looks after those that are there. */
+import type { BatchWriter } from "./batch.ts";
+import { ClientSettings } from "./client-settings.ts";
 import type { Duration } from "./duration.ts";
-import { type EnqueueInterceptor, Enqueuer, intercepted, interceptedWriter } from "./enqueuer.ts";
+import { type EnqueueInterceptor, Enqueuer, intercepted } from "./enqueuer.ts";
 import type { JobDefinition, RecurringSpec } from "./job.ts";
 import { checkId, IDS, invalid, Problems, readInteger, readName } from "./problems.ts";
 import type { RecurringOptions } from "./recurring.ts";
@@ -19,6 +21,7 @@ import {
   type JobFilter,
   type JobId,
   type JobQuery,
+  type JobRef,
   type LimitQuery,
   type LimitRecord,
   type QueueRecord,
@@ -71,20 +74,25 @@ export interface JobViewPage {
  */
 export class Client extends Enqueuer {
   readonly #store: Store;
-  readonly #runtime: Runtime;
-  readonly #interceptors: readonly EnqueueInterceptor[];
+  readonly #settings: ClientSettings;
 
   /** @throws InvalidError */
   constructor(store: Store, options: ClientOptions = {}) {
-    const { interceptors, runtime } = checkOptions(store, options);
-    super(
-      interceptedWriter(interceptors, store),
-      (work) => store.transaction((writer) => work(interceptedWriter(interceptors, writer))),
-      runtime,
-    );
+    const settings = ClientSettings.is(options) ? options : checkOptions(store, options);
+    const writing = (writer: BatchWriter): BatchWriter => settings.around(writer);
+    super(writing(store), (work) => store.transaction((writer) => work(writing(writer))), settings.runtime);
     this.#store = store;
-    this.#runtime = runtime;
-    this.#interceptors = interceptors;
+    this.#settings = settings;
+  }
+
+  /** True for what this very class has made; `whileHeld` can't copy what a subclass adds. */
+  static is(value: unknown): value is Client {
+    return typeof value === "object" && value !== null && #store in value && isPlain(value);
+  }
+
+  /** What handlers get: a copy that adds jobs and batches while this claim holds its job, else throws `ClaimLostError`. */
+  static whileHeld(client: Client, { id, claim }: JobRef): Client {
+    return new Client(client.#store, client.#settings.whileHeld({ id, claim }));
   }
 
   /**
@@ -104,8 +112,8 @@ export class Client extends Enqueuer {
     if (!hasMethods(writer, WRITER)) {
       throw invalid("can't enqueue", "writer", writer, `must be an object with ${WRITER.join(", ")}`);
     }
-    const intercepting = interceptedWriter(this.#interceptors, writer);
-    return new Enqueuer(intercepting, (work) => work(intercepting), this.#runtime);
+    const writing = this.#settings.around(writer);
+    return new Enqueuer(writing, (work) => work(writing), this.#settings.runtime);
   }
 
   /** Null when there is no such batch, or no longer. */
@@ -236,7 +244,7 @@ export class Client extends Enqueuer {
    * @throws NotFoundError, ConflictError
    */
   async triggerRecurring(id: string): Promise<JobId> {
-    return recurring.triggerRecurring(this.#store, id, (insert) => intercepted(this.#interceptors, insert));
+    return recurring.triggerRecurring(this.#store, id, (insert) => intercepted(this.#settings.interceptors, insert));
   }
 
   /** All recurring jobs, by id. */
@@ -281,7 +289,9 @@ export class Client extends Enqueuer {
   }
 }
 
-function checkOptions(store: Store, options: ClientOptions): Required<ClientOptions> {
+const isPlain = (client: object): boolean => Object.getPrototypeOf(client) === Client.prototype;
+
+function checkOptions(store: Store, options: ClientOptions): ClientSettings {
   const check = new Checker("can't make a client", options, ["interceptors", "runtime"]);
   if (!hasMethods(store, ["insert", "job", "jobs"])) check.problems.add("store", store, "must be a store");
   const interceptors = check.array("interceptors") ?? [];
@@ -291,7 +301,7 @@ function checkOptions(store: Store, options: ClientOptions): Required<ClientOpti
   }
   const runtime = check.object<Runtime>("runtime", ["turn"]) ?? systemRuntime;
   check.end();
-  return { interceptors: interceptors as EnqueueInterceptor[], runtime };
+  return new ClientSettings(interceptors as EnqueueInterceptor[], runtime);
 }
 
 function checkQueue(what: string, queue: unknown): void {

@@ -98,6 +98,7 @@ export {
   type FireRecurring,
   type HistoryEntry,
   type InsertedJob,
+  type InsertOptions,
   JOB_STATES,
   type JobFields,
   type JobFilter,

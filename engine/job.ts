@@ -130,7 +130,12 @@ export interface HandlerContext {
    * `ShutdownError` or `FencedError`.
    */
   readonly signal: AbortSignal;
-  /** For enqueueing more jobs. */
+  /**
+   * For enqueueing more jobs. Its `enqueue`, `enqueueMany`, `startBatch` and `openBatch`, also `within` a transaction, add
+   * nothing and throw `ClaimLostError` once this attempt no longer holds the job: when the job was taken away, because the
+   * next attempt adds its own, and when the attempt has ended. So await each call; what is to enqueue later, and into another
+   * database, needs a client of yours.
+   */
   readonly client: Client;
   /** The server's, with the job's kind, id and attempt added. */
   readonly logger: Logger;

@@ -100,6 +100,14 @@ export interface InsertedJob {
   readonly replaced: boolean;
 }
 
+export interface InsertOptions {
+  /**
+   * Nothing is inserted unless this claim holds its job. For jobs that a running one adds: a handler whose job has been
+   * taken away must not add them, because the next run of its job does.
+   */
+  readonly whileHeld?: JobRef;
+}
+
 // ---------------------------------------------------------------------------------------------------- batches
 
 export interface NewBatch {

@@ -6,7 +6,8 @@
  *   `sweep` and `prune` may take many rows in several transactions, each of which leaves the store consistent.
  * - **Time is the store's.** Only durations cross this interface, in milliseconds, apart from a user's own `runAt` and
  *   `deadline`. Instants that come back are the store's, with millisecond resolution.
- * - **Every write for a running job is fenced** by (id, claim) and applies only while that claim holds the job.
+ * - **Every write for a running job is fenced** by (id, claim) and applies only while that claim holds the job. So are the
+ *   jobs that it adds (`InsertOptions.whileHeld`).
  * - **Errors** are those of `errors.ts`: `InvalidError`, `NotFoundError`, `ClosedError`, `ConflictError`, `ClaimLostError`,
  *   `StoreError`.
  *   A driver's own errors never leave the store.
@@ -43,6 +44,7 @@ import type {
   FinishResult,
   FireRecurring,
   InsertedJob,
+  InsertOptions,
   JobFilter,
   JobPage,
   JobQuery,
@@ -99,11 +101,15 @@ export interface Writer {
   /**
    * Adds jobs, all or none apart from duplicates of unique jobs; ids of new jobs grow in the order given. Emits `ready` for
    * the queues concerned. Each field is read once, before anything is checked, so that what was checked is what is stored.
-   * @throws InvalidError naming the position of each bad job, and jobs that would wait for each other for ever
+   *
+   * With `whileHeld` that claim must hold its job, also when there are no jobs, and does until the transaction ends.
+   * @throws InvalidError naming the position of each bad job, and jobs that would wait for each other for ever; naming
+   * `options.whileHeld` when that is no such ref
+   * @throws ClaimLostError when the claim does not hold its job, whatever else the store would refuse
    * @throws NotFoundError naming the position of a job with a parent or a batch that does not exist
    * @throws ClosedError naming the position of a job that would join a batch that has finished
    */
-  insert(jobs: readonly NewJob[]): Promise<InsertedJob[]>;
+  insert(jobs: readonly NewJob[], options?: InsertOptions): Promise<InsertedJob[]>;
 
   /**
    * Makes a batch, which jobs can join until it has finished.

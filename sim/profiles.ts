@@ -137,7 +137,7 @@ export const PROFILES = {
     swarm: true,
     servers: [1, 3],
     jobs: [1, 5],
-    features: { undefended: 0.5, stubborn: 0.5, blocking: 0.3 },
+    features: { undefended: 0.5, stubborn: 0.5, blocking: 0.3, enqueueing: 0.5 },
   },
   recurring: {
     faults: {

@@ -52,10 +52,15 @@ const inCall = (index: number): string => `jobs[${index}]`;
 
 /**
  * Copies of the jobs, to be used instead of what was given.
- * @throws InvalidError naming `jobs[position].field` of every problem, or what `place` says instead of `jobs[position]`.
+ * @throws InvalidError naming `jobs[position].field` of every problem, or what `place` says instead of `jobs[position]`, and
+ * those in `problems`.
  */
-export function checkNewJobs(jobs: readonly NewJob[], what = "can't insert", place = inCall): NewJob[] {
-  const problems = new Problems();
+export function checkNewJobs(
+  jobs: readonly NewJob[],
+  what = "can't insert",
+  place = inCall,
+  problems = new Problems(),
+): NewJob[] {
   // Not map, which passes over holes.
   const copies = Array.from(jobs, (job, index) => {
     const check = (ok: boolean, field: string, value: unknown, rule: string): void => {

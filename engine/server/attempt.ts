@@ -15,7 +15,7 @@ import type { Logger } from "../logger.ts";
 import type { AttemptEnd } from "../rules/classify.ts";
 import type { CancelTimer, Runtime } from "../runtime.ts";
 import { decodeArgs } from "../schema.ts";
-import type { ClaimedJob, Store } from "../store.ts";
+import type { ClaimedJob, JobRef, Store } from "../store.ts";
 import { JobConsole } from "./console.ts";
 import type { Faults } from "./faults.ts";
 import { jobLogger, runningJob } from "./running-job.ts";
@@ -23,7 +23,8 @@ import { jobLogger, runningJob } from "./running-job.ts";
 export interface AttemptDeps {
   readonly runtime: Runtime;
   readonly store: Store;
-  readonly client: Client;
+  /** What handlers add jobs with, of which each gets a copy for its claim. */
+  readonly clientFor: (ref: JobRef) => Client;
   readonly logger: Logger;
   readonly faults: Faults;
   readonly interceptors: readonly HandlerInterceptor[];
@@ -129,12 +130,12 @@ export class Attempt {
   }
 
   async #call(handler: Handler): Promise<unknown> {
-    const { runtime, store, client, logger, interceptors } = this.#deps;
+    const { runtime, store, clientFor, logger, interceptors } = this.#deps;
     const { signal } = this.#abort;
     const args = await decodeArgs(handler.definition, this.job.args);
     const onSign = (): void => this.#sign();
     const job = runningJob(this.job, args, { runtime, store, signal, onSign, console: () => this.#openConsole() });
-    const context: HandlerContext = { signal, client, logger: jobLogger(logger, this.job) };
+    const context: HandlerContext = { signal, client: clientFor(this.job), logger: jobLogger(logger, this.job) };
     const call = (index: number): Promise<unknown> => {
       const interceptor = interceptors[index];
       if (interceptor === undefined) return this.#start(() => handler.run(job, context));

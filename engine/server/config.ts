@@ -1,5 +1,5 @@
 /** What a server can be told, its defaults, and the rules that it must keep. */
-import type { Client } from "../client.ts";
+import { Client } from "../client.ts";
 import { type Duration, formatDuration } from "../duration.ts";
 import { Handler, type HandlerInterceptor } from "../job.ts";
 import type { Logger } from "../logger.ts";
@@ -60,7 +60,10 @@ export interface ServerConfig {
   readonly backoff?: Backoff;
   /** Take part in electing the leader. Default true; at least one server of a store must. */
   readonly maintenance?: boolean;
-  /** What handlers get to enqueue with, for one that has interceptors. Default: a plain client of the server's store. */
+  /**
+   * What handlers get to enqueue with, each a copy for its claim; for one that has interceptors. Must be a `Client` (no object
+   * like it, and of no subclass) of the server's database. Default: a plain client of the server's store.
+   */
   readonly client?: Client;
   /** Run around every handler, the first outermost. */
   readonly interceptors?: readonly HandlerInterceptor[];
@@ -168,7 +171,7 @@ export function resolveConfig(config: ServerConfig): ResolvedConfig {
     retention: readRetention(check),
     backoff: check.function<Backoff>("backoff") ?? defaultBackoff,
     maintenance: check.boolean("maintenance", { default: true }),
-    client: check.object<Client>("client", ["enqueue", "enqueueMany"]) ?? null,
+    client: readClient(check),
     interceptors: readInterceptors(check),
     onDuration: check.function<(run: HandlerRun) => void>("onDuration") ?? silent,
     logger: check.object<Logger>("logger", ["debug", "info", "warn", "error"]) ?? {
@@ -276,6 +279,13 @@ function readRetention(check: Check): Retention {
     return given?.duration(name, { min: 0, max: LONGEST_DURATION, off: 0, default: normal }) ?? normal;
   };
   return { succeeded: read("succeeded", DAY), deleted: read("deleted", DAY), failed: read("failed", null) };
+}
+
+function readClient(check: Check): Client | null {
+  const client = check.value("client");
+  if (client === undefined || Client.is(client)) return client ?? null;
+  check.refuse("client", "must be a Client, and of no subclass");
+  return null;
 }
 
 function readInterceptors(check: Check): HandlerInterceptor[] {

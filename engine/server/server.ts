@@ -10,7 +10,7 @@ import { Background, settlesWithin, withDeadline } from "../async.ts";
 import { Client } from "../client.ts";
 import { ConflictError, ShutdownError } from "../errors.ts";
 import { invalid } from "../problems.ts";
-import type { ClaimedJob, ServerInfo, Store } from "../store.ts";
+import type { ClaimedJob, JobRef, ServerInfo, Store } from "../store.ts";
 import { Checker, hasMethods, isAbortSignal } from "../validate.ts";
 import { Attempts } from "./attempts.ts";
 import { Claimer } from "./claimer.ts";
@@ -235,9 +235,10 @@ export class Server {
     const { runtime, logger, interceptors, killGrace, timeout } = this.#config;
     const store = this.#store;
     const client = this.#config.client ?? new Client(store, { runtime });
+    const clientFor = (ref: JobRef): Client => Client.whileHeld(client, ref);
     return new Runner({
       config: this.#config,
-      attempt: { runtime, store, client, logger, faults: this.#faults, interceptors, killGrace, timeout },
+      attempt: { runtime, store, clientFor, logger, faults: this.#faults, interceptors, killGrace, timeout },
       attempts: this.#attempts,
       completer: this.#completer,
       heartbeat: this.#heartbeat,

@@ -13,7 +13,7 @@ import { Completer } from "../server/completer.ts";
 import { type ResolvedConfig, resolveConfig, type ServerConfig } from "../server/config.ts";
 import { Faults } from "../server/faults.ts";
 import { retryPolicy } from "../server/runner.ts";
-import type { ClaimedJob, JobId, JobRecord, JobState, JsonText, NewJob, Store } from "../store.ts";
+import type { ClaimedJob, JobId, JobRecord, JobRef, JobState, JsonText, NewJob, Store } from "../store.ts";
 import { MemoryStore } from "../stores/memory/index.ts";
 import { Checker, isAbortSignal } from "../validate.ts";
 import { type JobView, viewJob } from "../view.ts";
@@ -22,7 +22,7 @@ type OfTheJob = Pick<
   EnqueueOptions,
   "queue" | "priority" | "maxAttempts" | "timeout" | "deadline" | "title" | "tags" | "meta"
 >;
-type OfTheServer = Pick<ServerConfig, "interceptors" | "backoff" | "killGrace" | "client" | "logger" | "runtime">;
+type OfTheServer = Pick<ServerConfig, "interceptors" | "backoff" | "killGrace" | "logger" | "runtime">;
 
 /** What would have been said of the job when it was enqueued, and in the config of its server; with the same defaults. */
 export interface RunJobOptions extends OfTheJob, OfTheServer {
@@ -30,6 +30,11 @@ export interface RunJobOptions extends OfTheJob, OfTheServer {
   readonly attempt?: number;
   /** Checkpoints that an earlier attempt has saved. */
   readonly params?: Readonly<Record<string, unknown>>;
+  /**
+   * What the handler gets to enqueue with, as it is: nothing is refused because the attempt has ended. Default: a client for
+   * the job's claim, of the store that `JobResult.client` shows.
+   */
+  readonly client?: Client;
   /**
    * Aborts the handler's signal. An error of kiln as the reason, such as `ShutdownError`, is what the handler gets to see;
    * any other counts as `CancelledError`, as if the job was deleted.
@@ -79,12 +84,11 @@ const SERVER_OPTIONS = [
   "interceptors",
   "backoff",
   "killGrace",
-  "client",
   "logger",
   "runtime",
 ] as const satisfies readonly (keyof OfTheServer)[];
 
-const OPTIONS = [...JOB_OPTIONS, ...SERVER_OPTIONS, "attempt", "params", "signal"] as const;
+const OPTIONS = [...JOB_OPTIONS, ...SERVER_OPTIONS, "attempt", "params", "client", "signal"] as const;
 type OptionsChecker = Checker<(typeof OPTIONS)[number]>;
 
 const WHAT = "can't run the job";
@@ -112,6 +116,7 @@ export async function runJob<Input, Args, Output>(
   const check: OptionsChecker = new Checker(WHAT, options, OPTIONS);
   const attempt = check.integer("attempt", { ...ATTEMPTS, default: 1 });
   const params = readParams(check);
+  const given = check.object<Client>("client", ["enqueue", "enqueueMany"]);
   const signal = readSignal(check);
   check.end();
   const job = await newJob(WHAT, handler.definition, args, pick(check, JOB_OPTIONS));
@@ -119,9 +124,11 @@ export async function runJob<Input, Args, Output>(
   check.end();
   const config = resolveConfig({ ...pick(check, SERVER_OPTIONS), handlers: [handler], queues: { [job.queue]: 1 } });
   const store = new MemoryStore({ runtime: config.runtime });
-  const client = config.client ?? new Client(store, { runtime: config.runtime });
+  const client = given ?? new Client(store, { runtime: config.runtime });
   const claimed = await claimAttempt(store, job, attempt, params);
-  const { end, delay } = await run(config, { store, client, claimed, signal });
+  // A client that was given is of another store, where nobody holds the job.
+  const clientFor = (ref: JobRef): Client => given ?? Client.whileHeld(client, ref);
+  const { end, delay } = await run(config, { store, clientFor, claimed, signal });
   const view = await viewOf(store, claimed.id);
   const entry = view.history.at(-1);
   return {
@@ -194,7 +201,7 @@ async function claimAttempt(
 
 interface Run {
   readonly store: Store;
-  readonly client: Client;
+  readonly clientFor: (ref: JobRef) => Client;
   readonly claimed: ClaimedJob;
   readonly signal: AbortSignal | null;
 }
@@ -202,11 +209,11 @@ interface Run {
 /** Runs the handler and stores the outcome. */
 async function run(
   config: ResolvedConfig,
-  { store, client, claimed, signal }: Run,
+  { store, clientFor, claimed, signal }: Run,
 ): Promise<{ readonly end: AttemptEnd; readonly delay: number }> {
   const { handlers, runtime, logger, interceptors, killGrace, timeout } = config;
   const faults = new Faults(runtime, logger);
-  const deps = { runtime, store, client, logger, faults, interceptors, killGrace, timeout };
+  const deps = { runtime, store, clientFor, logger, faults, interceptors, killGrace, timeout };
   const attempt = new Attempt(deps, handlers.get(claimed.kind), {
     ...{ job: claimed, claimSent: runtime.monotonic(), knownSince: 0 },
   });

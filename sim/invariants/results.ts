@@ -1,9 +1,9 @@
 /**
- * S3: what is written for a running job names its claim, and is refused when the job is no longer held by it; and what the
- * store answers is what it did.
+ * S3: what is written for a running job names its claim, and is refused when the job is no longer held by it; so are the jobs
+ * that it adds; and what the store answers is what it did.
  */
 import { ClaimLostError } from "../../engine/errors.ts";
-import type { FinishResult, JobId, JobRef, Outcome } from "../../engine/store.ts";
+import type { FinishResult, InsertOptions, JobId, JobRef, Outcome } from "../../engine/store.ts";
 import type { Change } from "../audit.ts";
 import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
 import { finished } from "./calls.ts";
@@ -22,7 +22,10 @@ export class Results implements Checker {
     const { op } = event.call;
     if (op === "finish") this.#finish(event);
     else if (op === "setParams" || op === "writeConsole") this.#write(event, op);
-    else for (const change of event.changes) refuseEnd(op, change);
+    else {
+      this.#inserts(event);
+      for (const change of event.changes) refuseEnd(op, change);
+    }
   }
 
   #finish(commit: Commit): void {
@@ -44,16 +47,39 @@ export class Results implements Checker {
     }
   }
 
-  #write({ args, error, changes }: Commit, op: string): void {
-    const { id, claim } = args[0] as JobRef;
+  /** Of the calls in a transaction those that were refused are not known. */
+  #inserts({ call, args, error, parts }: Commit): void {
+    for (const part of parts) {
+      const ref = part.op === "insert" ? claimOf(part.args) : null;
+      if (ref !== null && !this.#holds(ref)) throw this.#late(ref, "insert");
+    }
+    if (call.op !== "insert" || !(error instanceof ClaimLostError)) return;
+    const ref = claimOf(args);
+    if (ref === null) throw new Violation("S3", "an insert that names no claim was refused for one");
+    if (this.#holds(ref)) throw broken(ref.id, "an insert of the job's holder was refused");
+  }
+
+  #holds({ id, claim }: JobRef): boolean {
     const row = this.#view.rows.get(id);
-    const holds = row?.state === "processing" && row.claim === claim;
-    if (changes.length > 0) throw broken(id, `${op} moves a job`);
-    if (error === undefined && !holds)
-      throw broken(id, `a late ${op} was accepted: claim ${claim} of a job that is ${shown(row)}`);
-    if (error instanceof ClaimLostError && holds) throw broken(id, `${op} of the job's holder was refused`);
+    return row?.state === "processing" && row.claim === claim;
+  }
+
+  #write({ args, error, changes }: Commit, op: string): void {
+    const ref = args[0] as JobRef;
+    const holds = this.#holds(ref);
+    if (changes.length > 0) throw broken(ref.id, `${op} moves a job`);
+    if (error === undefined && !holds) throw this.#late(ref, op);
+    if (error instanceof ClaimLostError && holds) throw broken(ref.id, `${op} of the job's holder was refused`);
+  }
+
+  #late({ id, claim }: JobRef, op: string): Violation {
+    const row = shown(this.#view.rows.get(id));
+    return broken(id, `a late ${op} was accepted: claim ${claim} of a job that is ${row}`);
   }
 }
+
+/** That of the running job which inserts; null when there is none. */
+const claimOf = (args: readonly unknown[]): JobRef | null => (args[1] as InsertOptions | undefined)?.whileHeld ?? null;
 
 /** The job is where the outcome, or a request to stop, sends it, and where the answer says. */
 function checkApplied(

@@ -10,6 +10,17 @@ const lateResult = scenario({
   faults: [{ type: "pause", target: 0, at: 7_000, for: 100_000 }],
 });
 
+/** The same, and what it does late is to enqueue a child. */
+const lateChild = scenario({
+  duration: 130_000,
+  servers: servers(2),
+  jobs: [
+    job(10_000, { at: 100, runs: [{ ...runs(10_000), enqueues: 1 }, runs(60_000)], obeys: null }),
+    job(10, { at: 125_000 }),
+  ],
+  faults: [{ type: "pause", target: 0, at: 4_000, for: 100_000 }],
+});
+
 const claimIsLost = scenario({
   duration: 20_000,
   jobs: [job(1_000, { at: 2_100 })],
@@ -59,6 +70,28 @@ export const CLAIMS: readonly Mutant[] = [
     invariants: ["S1", "S3"],
     random: "safety",
     directed: lateResult,
+  },
+  {
+    id: "late-children",
+    number: 43,
+    what: "a handler adds jobs though its claim no longer holds its job (memory)",
+    file: "engine/stores/memory/insert.ts",
+    find: "if (whileHeld !== null) requireHeld(data, whileHeld);",
+    replace: "",
+    invariants: ["S3"],
+    random: "fence",
+    directed: lateChild,
+  },
+  {
+    id: "late-children-sql",
+    number: 43,
+    what: "a handler adds jobs though its claim no longer holds its job (SQLite)",
+    file: "engine/stores/sqlite/insert.ts",
+    find: "if (whileHeld !== null) requireHeld(db, whileHeld);",
+    replace: "",
+    invariants: ["S3"],
+    random: "fence",
+    directed: lateChild,
   },
   {
     id: "lost-claim-stays",

@@ -23,6 +23,7 @@ import { dependenciesCases } from "./dependencies.ts";
 import { filtersCases } from "./filters.ts";
 import { finishCases } from "./finish.ts";
 import { finishInputCases } from "./finish-input.ts";
+import { heldCases } from "./held.ts";
 import { insertCases } from "./insert.ts";
 import { insertInputCases } from "./insert-input.ts";
 import { inspectCases } from "./inspect.ts";
@@ -46,6 +47,7 @@ export type { Harness, OwnTransaction } from "./support.ts";
 const GROUPS: Readonly<Record<string, Group>> = {
   insert: insertCases,
   "insert input": insertInputCases,
+  "insert while held": heldCases(async ({ store }, work) => work(store)),
   claim: claimCases,
   promote: promoteCases,
   finish: finishCases,

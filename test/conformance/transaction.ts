@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { setTimeout as realTime } from "node:timers/promises";
 import type { Writer } from "../../engine/store.ts";
 import { openBatch } from "./batches-support.ts";
+import { heldTransactionCases } from "./held.ts";
 import {
   ascending,
   claim,
@@ -32,6 +33,7 @@ const byStore: Run<Harness> = (harness, work) => harness.store.transaction(work)
 export const transactionCases: Group = {
   ...cases(byStore),
   ...batchCases(byStore),
+  ...heldTransactionCases(byStore),
 
   async Delay(harness) {
     const subscriber = await subscribe(harness);
@@ -281,6 +283,7 @@ export function ownTransactionCases<H extends Harness>(begin: (harness: H) => Pr
   return {
     ...cases(byApplication),
     ...batchCases(byApplication),
+    ...heldTransactionCases(byApplication),
 
     async Unnotified(harness) {
       const { store } = harness;

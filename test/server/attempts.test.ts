@@ -4,15 +4,16 @@ import { Client } from "../../engine/client.ts";
 import { Attempt } from "../../engine/server/attempt.ts";
 import { Attempts } from "../../engine/server/attempts.ts";
 import { Faults } from "../../engine/server/faults.ts";
+import type { JobRef } from "../../engine/store.ts";
 import { MemoryStore } from "../../engine/stores/memory/index.ts";
 import { VirtualTime } from "../../engine/testing/virtual-time.ts";
 import { claimed } from "../rules/support.ts";
 
 const runtime = new VirtualTime().runtime();
 const store = new MemoryStore({ runtime });
-const client = new Client(store);
+const clientFor = (ref: JobRef): Client => Client.whileHeld(new Client(store), ref);
 const faults = new Faults(runtime, console);
-const deps = { runtime, store, client, logger: console, faults, interceptors: [], killGrace: 5, timeout: 0 };
+const deps = { runtime, store, clientFor, logger: console, faults, interceptors: [], killGrace: 5, timeout: 0 };
 const attempt = (id: number, claim: number): Attempt =>
   new Attempt(deps, undefined, { job: claimed({ id, claim }), claimSent: 0, knownSince: 0 });
 

@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { Client } from "../../engine/client.ts";
 import { defineJob } from "../../engine/job.ts";
 import { defaultBackoff } from "../../engine/retry.ts";
 import { LONGEST_DURATION } from "../../engine/rules/limits.ts";
 import { systemRuntime } from "../../engine/runtime.ts";
 import { resolveConfig, type ServerConfig } from "../../engine/server/config.ts";
+import { MemoryStore } from "../../engine/stores/memory/index.ts";
 import { VirtualTime } from "../../engine/testing/virtual-time.ts";
+import { hostileProxy } from "../client/support.ts";
 import { BASE, DAY, HOUR, handler, MINUTE, problemsOf, refused, SECOND } from "./config-support.ts";
 
 describe("defaults", () => {
@@ -61,6 +64,24 @@ test("what is given is what is used", () => {
   assert.deepEqual({ backoff, maintenance, interceptors, onDuration, logger }, given);
   given.interceptors.length = 0;
   assert.equal(interceptors.length, 1, "a copy");
+});
+
+test("a client must be one, for handlers get copies of it", () => {
+  const client = new Client(new MemoryStore());
+  assert.equal(resolveConfig({ ...BASE, client }).client, client);
+  class Own extends Client {}
+  const lookalike = { enqueue() {}, enqueueMany() {} };
+  const others = [
+    lookalike,
+    new Own(new MemoryStore()),
+    new Proxy(client, {}),
+    Client,
+    null,
+    7,
+    "client",
+    hostileProxy(),
+  ];
+  for (const other of others) refused({ client: other }, "client", /^must be a Client, and of no subclass$/);
 });
 
 describe("durations", () => {

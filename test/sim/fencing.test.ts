@@ -18,31 +18,45 @@ import {
 } from "../../sim/scenario.ts";
 import { check, configs, longestRescue, seeds, servers, settled } from "./configs.ts";
 
-const RUNS = { memory: 4, sqlite: 1 } as const;
+const RUNS = { checkpoint: { memory: 4, sqlite: 1 }, child: { memory: 2, sqlite: 1 } } as const;
 /** Of scenarios with several faults. */
 const DISTURBED = { memory: 20, sqlite: 3 } as const;
 
+/** What a handler does half way. */
+type Report = "checkpoint" | "child";
+const REPORTS: readonly Report[] = ["checkpoint", "child"];
+
 /** A handler that reports half way, as the second run of its job is under way elsewhere, and ends while that goes on. */
-function zombie(config: SimConfig, seed: number, without: readonly Defence[]): Scenario {
+function zombie(config: SimConfig, seed: number, without: readonly Defence[], report: Report): Scenario {
   const silent = settled(config);
   const rescued = silent + longestRescue(config) + 2 * config.pollInterval;
   // Reachable again when it reports.
   const away = Math.ceil(rescued - silent);
   const work = Math.ceil(2 * rescued + 2 * config.heartbeatInterval + 2_000);
-  const run: RunPlan = { work, end: "return", checkpoint: true, enqueues: null };
+  const run: RunPlan = {
+    ...{ work, end: "return" },
+    ...{ checkpoint: report === "checkpoint", enqueues: report === "child" ? 1 : null },
+  };
+  // The application enqueues it too, when nothing depends on it any more.
+  const child = {
+    ...PLAIN_JOB,
+    at: work,
+    timeout: 1_000,
+    runs: [{ ...run, work: 1, checkpoint: false, enqueues: null }],
+  };
   const [first, second] = servers(2, { without });
   if (first === undefined || second === undefined) throw new Error("two servers");
   return {
     ...EMPTY_SCENARIO,
     ...{ seed, config, duration: work + 1_000 },
     servers: [first, { ...second, startAt: Math.max(2 * config.pollInterval, 1_000) }],
-    jobs: [{ ...PLAIN_JOB, timeout: 86_400_000, runs: [run], obeys: 0 }],
+    jobs: [{ ...PLAIN_JOB, timeout: 86_400_000, runs: [run], obeys: 0 }, ...(report === "child" ? [child] : [])],
     faults: [{ type: "partition", target: 0, at: silent, for: away, ways: "both" }],
   };
 }
 
-const zombies = (without: readonly Defence[]): fc.Arbitrary<Scenario> =>
-  fc.tuple(configs, seeds).map(([config, seed]) => zombie(config, seed, without));
+const zombies = (without: readonly Defence[], report: Report): fc.Arbitrary<Scenario> =>
+  fc.tuple(configs, seeds).map(([config, seed]) => zombie(config, seed, without, report));
 
 const CALLS = ["claim", "finish", "heartbeat", "register", "setParams", "writeConsole", "lead", "orphans"] as const;
 
@@ -117,16 +131,12 @@ function refusals(): { readonly name: string; readonly seen: Set<string>; see(ev
   return { name: "refusals", seen, see };
 }
 
+const LATE: Readonly<Record<Report, readonly string[]>> = {
+  checkpoint: ["finish", "setParams", "writeConsole"],
+  child: ["finish", "insert"],
+};
+
 for (const store of STORE_KINDS) {
-  const forAll = (without: readonly Defence[], see: (scenario: Scenario) => Promise<void>): Promise<void> =>
-    fc.assert(fc.asyncProperty(zombies(without), see), { numRuns: RUNS[store], endOnFailure: true });
-
-  test(`${store}: with both defences`, async () => {
-    await forAll([], async (scenario) => {
-      assert.equal((await check(scenario, store)).failure, null);
-    });
-  });
-
   test(`${store}: handlers that obey never overlap, whatever happens to their servers`, async () => {
     const property = fc.asyncProperty(disturbed, async (scenario) => {
       assert.equal((await check(scenario, store)).failure, null);
@@ -134,23 +144,36 @@ for (const store of STORE_KINDS) {
     await fc.assert(property, { numRuns: DISTURBED[store], endOnFailure: true });
   });
 
-  test(`${store}: without fences, late results, checkpoints, log lines and progress are refused`, async () => {
-    await forAll(["heartbeat.no-fence"], async (scenario) => {
-      const watch = refusals();
-      assert.equal((await check(scenario, store, watch)).failure, null);
-      assert.deepEqual([...watch.seen].sort(), ["finish", "setParams", "writeConsole"]);
-    });
-  });
+  for (const report of REPORTS) {
+    const forAll = (without: readonly Defence[], see: (scenario: Scenario) => Promise<void>): Promise<void> =>
+      fc.assert(fc.asyncProperty(zombies(without, report), see), { numRuns: RUNS[report][store], endOnFailure: true });
 
-  test(`${store}: without claim numbers, fences see to it that nothing is late`, async () => {
-    await forAll(["store.no-claim-check"], async (scenario) => {
-      assert.equal((await check(scenario, store)).failure, null);
+    test(`${store}, ${report}: with both defences`, async () => {
+      await forAll([], async (scenario) => {
+        assert.equal((await check(scenario, store)).failure, null);
+      });
     });
-  });
 
-  test(`${store}: without either the checkers find what is late`, async () => {
-    await forAll(["heartbeat.no-fence", "store.no-claim-check"], async (scenario) => {
-      assert.equal((await check(scenario, store)).failure?.invariant, "S3");
+    test(`${store}, ${report}: without fences what is late is refused: ${LATE[report].join(", ")}`, async () => {
+      await forAll(["heartbeat.no-fence"], async (scenario) => {
+        const watch = refusals();
+        assert.equal((await check(scenario, store, watch)).failure, null);
+        assert.deepEqual([...watch.seen].sort(), LATE[report]);
+      });
     });
-  });
+
+    test(`${store}, ${report}: without claim numbers, fences see to it that nothing is late`, async () => {
+      await forAll(["store.no-claim-check"], async (scenario) => {
+        assert.equal((await check(scenario, store)).failure, null);
+      });
+    });
+
+    test(`${store}, ${report}: without either the checkers find what is late`, async () => {
+      await forAll(["heartbeat.no-fence", "store.no-claim-check"], async (scenario) => {
+        const { failure } = await check(scenario, store);
+        assert.equal(failure?.invariant, "S3");
+        if (report === "child") assert.match(failure.message, /^a late insert was accepted/);
+      });
+    });
+  }
 }

@@ -1,7 +1,7 @@
 /** Each checker finds what is wrong in a small history, and nothing in the same history when it is right: jobs, claims, results and attempts. */
 import { ClaimLostError } from "kiln";
 import { DEFAULT_CONFIG } from "../../sim/scenario.ts";
-import { OUTCOME, right, running, type Story, story, wrong } from "./planted.ts";
+import { type Answer, OUTCOME, right, running, type Story, story, wrong } from "./planted.ts";
 
 right("a job is run", running().wait(10).run("end", 0, 1).succeed(0, 1));
 
@@ -118,6 +118,30 @@ for (const op of ["setParams", "writeConsole"]) {
     running().call(0, op, [{ id: 1, claim: 1 }], lost),
   );
 }
+
+const child = (claim: number, answer: Answer = {}) => {
+  const result = [{ id: 2, state: "enqueued", duplicate: false, replaced: false }];
+  const inserted = { result, changes: { 2: {} }, ...answer };
+  return running().call(0, "insert", [[{}], { whileHeld: { id: 1, claim } }], inserted);
+};
+const refusedChild = { result: undefined, changes: {}, error: new ClaimLostError("lost") };
+right("a running job adds another", child(1));
+right("a late insert is refused", child(7, refusedChild));
+wrong(/^S3 a late insert was accepted: claim 7 of a job that is processing under claim 1/, "a late child", child(7));
+wrong(
+  /^S3 a late insert was accepted: claim 1 of a job that is succeeded/,
+  "a child of a run that has ended",
+  running()
+    .run("end", 0, 1)
+    .succeed(0, 1)
+    .call(0, "insert", [[], { whileHeld: { id: 1, claim: 1 } }], { result: [] }),
+);
+wrong(/^S3 an insert of the job's holder was refused/, "a child in time is refused", child(1, refusedChild));
+wrong(
+  /^S3 an insert that names no claim was refused for one/,
+  "an insert by nobody is refused",
+  running().call(9, "insert", [[{}]], refusedChild),
+);
 
 // S7
 wrong(

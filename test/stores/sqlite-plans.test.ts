@@ -56,6 +56,7 @@ async function callEverything(store: SqliteStore, time: VirtualTime): Promise<vo
     const [first, ...others] = jobs.map((job) => outcome(job, "succeeded"));
     assert.ok(first);
     await store.setParams(first, { a: "1" });
+    await store.insert([newJob({ kind: "x" })], { whileHeld: first });
     await store.writeConsole(first, { lines: ["a"], progress: 1 });
     await store.finish("s1", [{ ...first, output: "1", reason: "done" }, ...others]);
   }

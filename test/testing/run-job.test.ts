@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { z } from "zod";
+import { Client } from "../../engine/client.ts";
+import { MemoryStore } from "../../engine/stores/memory/index.ts";
 import {
   CancelledError,
   defineJob,
@@ -309,6 +311,37 @@ test("what the handler enqueues is there to be looked at", async () => {
     jobs.map(({ id, args }) => [id, args]),
     [[output?.sent, { to: "grace" }]],
   );
+});
+
+test("what the handler did not wait for is refused once it has returned", async () => {
+  const late = Promise.withResolvers<unknown>();
+  const returned = Promise.withResolvers<void>();
+  const handler = mail.handler((_job, { client }) => {
+    const enqueue = async (): Promise<unknown> => {
+      await returned.promise;
+      return client.enqueue(mail, { to: "grace" });
+    };
+    enqueue().then(late.resolve, late.reject);
+    return { sent: 1 };
+  });
+  const { client } = await runJob(handler, { to: "ada" });
+  returned.resolve();
+  await assert.rejects(late.promise, { code: "claim_lost" });
+  assert.equal((await client.counts()).enqueued, 0);
+});
+
+test("a client of the test's own is what the handler gets", async () => {
+  const own = new Client(new MemoryStore());
+  const handler = mail.handler(async (_job, { client }) => {
+    assert.equal(client, own);
+    return { sent: await client.enqueue(mail, { to: "grace" }) };
+  });
+  const result = await runJob(handler, { to: "ada" }, { client: own });
+  assert.equal(result.client, own);
+  assert.deepEqual((await own.get(result.output?.sent ?? 0))?.args, { to: "grace" });
+  const stub = { enqueue: async () => 7, enqueueMany: assert.fail } as unknown as Client;
+  const sent = mail.handler(async (_job, { client }) => ({ sent: await client.enqueue(mail, { to: "grace" }) }));
+  assert.deepEqual((await runJob(sent, { to: "ada" }, { client: stub })).output, { sent: 7 });
 });
 
 test("a handler that deletes its own job and then fails leaves it deleted", async () => {

@@ -1,14 +1,12 @@
 /** Log lines and progress of running jobs. They are part of the job's row, so they go when it goes. */
-import { ClaimLostError } from "../../errors.ts";
 import { checkConsoleEntry, checkConsoleQuery } from "../../rules/console.ts";
 import type { ConsoleEntry, ConsoleLine, ConsoleQuery, JobRef } from "../../store.ts";
 import type { Data } from "./data.ts";
-import { heldRow } from "./finish.ts";
+import { requireHeld } from "./finish.ts";
 
 export function writeConsole(data: Data, ref: JobRef, entry: ConsoleEntry): void {
   checkConsoleEntry(entry);
-  const row = heldRow(data, ref);
-  if (!row) throw new ClaimLostError(`job ${ref.id} is not held by claim ${ref.claim}`);
+  const row = requireHeld(data, ref);
   const { attempt } = row;
   const at = new Date(data.runtime.now());
   if (entry.lines.length > 0) row.console ??= [];

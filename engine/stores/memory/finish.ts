@@ -1,6 +1,6 @@
 /** Writes for running jobs, each fenced by its claim. */
-import { ClaimLostError } from "../../errors.ts";
 import { checkParams } from "../../rules/check.ts";
+import { claimLost } from "../../rules/held.ts";
 import { appendHistory } from "../../rules/history.ts";
 import { refusal, settle } from "../../rules/outcome.ts";
 import type { FinishResult, JobRef, JsonText, Outcome } from "../../store.ts";
@@ -46,10 +46,16 @@ export function heldRow(data: Data, ref: JobRef): Row | null {
   return row.claim === ref.claim || data.runtime.buggify("store.no-claim-check") ? row : null;
 }
 
+/** As `heldRow`. @throws ClaimLostError */
+export function requireHeld(data: Data, ref: JobRef): Row {
+  const row = heldRow(data, ref);
+  if (!row) throw claimLost(ref);
+  return row;
+}
+
 export function setParams(data: Data, ref: JobRef, params: Readonly<Record<string, JsonText>>): void {
   checkParams(params);
-  const row = heldRow(data, ref);
-  if (!row) throw new ClaimLostError(`job ${ref.id} is not held by claim ${ref.claim}`);
+  const row = requireHeld(data, ref);
   const before = row.params;
   row.params = Object.freeze({ ...before, ...params });
   data.undo?.add(() => {

@@ -17,6 +17,7 @@ import type {
   FinishResult,
   FireRecurring,
   InsertedJob,
+  InsertOptions,
   JobFilter,
   JobId,
   JobPage,
@@ -96,8 +97,8 @@ export class MemoryStore implements Store {
     return this.#transactions.run(work);
   }
 
-  async insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
-    return this.#call((data) => insert(data, jobs));
+  async insert(jobs: readonly NewJob[], options?: InsertOptions): Promise<InsertedJob[]> {
+    return this.#call((data) => insert(data, jobs, options));
   }
 
   async openBatch(batch: NewBatch): Promise<BatchId> {

@@ -1,18 +1,20 @@
 import { type BatchState, checkJoins } from "../../rules/batches.ts";
-import { checkNewJobs } from "../../rules/check.ts";
 import { type Birth, births, splitParents } from "../../rules/dependencies.ts";
+import { checkInsert } from "../../rules/held.ts";
 import { historyEntry } from "../../rules/history.ts";
 import { readyState } from "../../rules/state.ts";
 import { keptKey, uniqueDueAt } from "../../rules/unique.ts";
-import type { BatchId, InsertedJob, JobId, NewJob } from "../../store.ts";
+import type { BatchId, InsertedJob, InsertOptions, JobId, NewJob } from "../../store.ts";
 import { addRow, type Data, type Row, tally } from "./data.ts";
 import { addLinks } from "./dependencies.ts";
+import { requireHeld } from "./finish.ts";
 import { keyOf, nextInLine } from "./limits.ts";
 import { batchOf, join } from "./members.ts";
 import { duplicateOf, holdersOf, replaceHolder, takeKey } from "./unique.ts";
 
-export function insert(data: Data, given: readonly NewJob[]): InsertedJob[] {
-  const jobs = checkNewJobs(given);
+export function insert(data: Data, given: readonly NewJob[], options?: InsertOptions): InsertedJob[] {
+  const { jobs, whileHeld } = checkInsert(given, options);
+  if (whileHeld !== null) requireHeld(data, whileHeld);
   const now = data.runtime.now();
   const holders = holdersOf(data, jobs, now);
   const ids = newIds(data, holders);

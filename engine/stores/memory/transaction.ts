@@ -1,7 +1,7 @@
 /** Transactions of the application's. They see what they have written; all other calls wait until they have ended. */
 import { ConflictError, StoreError } from "../../errors.ts";
 import { invalid } from "../../problems.ts";
-import type { BatchId, InsertedJob, JobRef, JsonText, NewBatch, NewJob, Writer } from "../../store.ts";
+import type { BatchId, InsertedJob, InsertOptions, JobRef, JsonText, NewBatch, NewJob, Writer } from "../../store.ts";
 import { BUSY_LIMIT, Turns } from "../turns.ts";
 import { openBatch, sealBatch } from "./batches.ts";
 import type { Data } from "./data.ts";
@@ -21,8 +21,8 @@ class OpenTransaction implements Writer {
     this.#data = data;
   }
 
-  async insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
-    return insert(this.#opened, jobs);
+  async insert(jobs: readonly NewJob[], options?: InsertOptions): Promise<InsertedJob[]> {
+    return insert(this.#opened, jobs, options);
   }
 
   async openBatch(batch: NewBatch): Promise<BatchId> {

@@ -1,6 +1,6 @@
 /** Log lines and progress of running jobs, in tables of their own. */
-import { ClaimLostError } from "../../errors.ts";
 import { checkConsoleEntry, checkConsoleQuery } from "../../rules/console.ts";
+import { claimLost } from "../../rules/held.ts";
 import type { ConsoleEntry, ConsoleLine, ConsoleQuery, JobRef } from "../../store.ts";
 import type { Connection } from "./connection.ts";
 import { holds } from "./finish.ts";
@@ -17,7 +17,7 @@ export async function writeConsole(db: Connection, ref: JobRef, entry: ConsoleEn
   const { lines, progress } = entry;
   return db.write((tx) => {
     const row = db.get<[claim: number, attempt: number]>(HOLDER, ref.id);
-    if (!row || !holds(db, row[0], ref)) throw new ClaimLostError(`job ${ref.id} is not held by claim ${ref.claim}`);
+    if (!row || !holds(db, row[0], ref)) throw claimLost(ref);
     if (lines.length > 0) db.run(ADD_LINES, ref.id, row[1], tx.now, JSON.stringify(lines));
     if (progress !== null) db.run(SET_PROGRESS, ref.id, progress);
   });

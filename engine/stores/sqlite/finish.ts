@@ -4,9 +4,9 @@
  * history entry, 1 for each unique key that is released, and for children what `dependencies.ts` says, for limited jobs what `limits.ts` says, for
  * members of batches what `members.ts` says. Args are never read.
  */
-import { ClaimLostError } from "../../errors.ts";
 import { checkParams } from "../../rules/check.ts";
 import { isParentState } from "../../rules/dependencies.ts";
+import { claimLost } from "../../rules/held.ts";
 import { COUNTERS, type Counter, minuteOf, refusal, type Settled, settle } from "../../rules/outcome.ts";
 import { releasesKey } from "../../rules/unique.ts";
 import type { ArchivedState, BatchId, FinishResult, JobId, JobRef, JsonText, Outcome } from "../../store.ts";
@@ -83,6 +83,14 @@ function heldJobs(db: Connection, refs: readonly JobRef[]): Map<JobId, HeldJob> 
 
 export function holds(db: Connection, claim: number, ref: JobRef): boolean {
   return claim === ref.claim || db.runtime.buggify("store.no-claim-check");
+}
+
+const CLAIM = "SELECT claim FROM kiln_jobs WHERE id = ? AND state = 'processing'";
+
+/** 1 statement. @throws ClaimLostError unless the job is processing under this claim */
+export function requireHeld(db: Connection, ref: JobRef): void {
+  const row = db.get<[claim: number]>(CLAIM, ref.id);
+  if (!row || !holds(db, row[0], ref)) throw claimLost(ref);
 }
 
 /** Applies the outcomes of one call; what many of them have in common is written once, at the end. */
@@ -187,9 +195,7 @@ export async function setParams(
   checkParams(params);
   return db.write(() => {
     const row = db.get<[claim: number, params: string | null]>(PARAMS, ref.id);
-    if (!row || !holds(db, row[0], ref)) {
-      throw new ClaimLostError(`job ${ref.id} is not held by claim ${ref.claim}`);
-    }
+    if (!row || !holds(db, row[0], ref)) throw claimLost(ref);
     db.run(SET_PARAMS, encodeTexts({ ...decodeTexts(row[1]), ...params }), ref.id);
   });
 }

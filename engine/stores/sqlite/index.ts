@@ -18,6 +18,7 @@ import type {
   FinishResult,
   FireRecurring,
   InsertedJob,
+  InsertOptions,
   JobFilter,
   JobId,
   JobPage,
@@ -166,8 +167,8 @@ export class SqliteStore implements Store {
     return this.#transactions.within(db);
   }
 
-  insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
-    return insert(this.#db, jobs);
+  insert(jobs: readonly NewJob[], options?: InsertOptions): Promise<InsertedJob[]> {
+    return insert(this.#db, jobs, options);
   }
 
   openBatch(batch: NewBatch): Promise<BatchId> {

@@ -1,19 +1,19 @@
 /**
  * Adding jobs. One transaction of 2 statements plus one for each job; a job that is ready now writes the table and one
  * index, a scheduled one the table and two. A unique job or one with parents costs 2 more, and 1 for each parent; each key
- * and lane of limits what `limits.ts` says; batches 1, and 1 for each.
+ * and lane of limits what `limits.ts` says; batches 1, and 1 for each; a claim that must hold its job 1, found by its id.
  */
 import { checkJoins } from "../../rules/batches.ts";
-import { checkNewJobs } from "../../rules/check.ts";
 import { type Birth, births, type Family, namedParents } from "../../rules/dependencies.ts";
+import { checkInsert } from "../../rules/held.ts";
 import { encodeHistory, historyEntry } from "../../rules/history.ts";
 import { dueAt, readyState } from "../../rules/state.ts";
 import { keptKey, uniqueDueAt } from "../../rules/unique.ts";
-import type { InsertedJob, JobId, JobState, NewJob } from "../../store.ts";
+import type { InsertedJob, InsertOptions, JobId, JobState, NewJob } from "../../store.ts";
 import { archive } from "./archive.ts";
 import type { Connection, Transaction } from "./connection.ts";
 import { addLinks } from "./dependencies.ts";
-import { tally } from "./finish.ts";
+import { requireHeld, tally } from "./finish.ts";
 import { encodeRule, Throttling } from "./limits.ts";
 import { BatchChanges, batchStates } from "./members.ts";
 import { encodeIds, encodeTags, encodeTexts } from "./rows.ts";
@@ -32,10 +32,25 @@ const TIE = "UPDATE kiln_jobs SET unique_key = ?2, parents = ?3, pending_parents
 const STATES = `SELECT id, state FROM kiln_jobs WHERE id IN (SELECT value FROM json_each(?1))
   UNION ALL SELECT id, state FROM kiln_archive WHERE id IN (SELECT value FROM json_each(?1))`;
 
-export async function insert(db: Connection, given: readonly NewJob[]): Promise<InsertedJob[]> {
-  const jobs = checkNewJobs(given);
-  if (jobs.length === 0) return db.read(() => []);
-  return db.write((tx) => insertAll(db, tx, jobs));
+export async function insert(
+  db: Connection,
+  given: readonly NewJob[],
+  options?: InsertOptions,
+): Promise<InsertedJob[]> {
+  const { jobs, whileHeld } = checkInsert(given, options);
+  const refuse = (): void => {
+    if (whileHeld !== null) requireHeld(db, whileHeld);
+  };
+  if (jobs.length === 0) {
+    return db.read(() => {
+      refuse();
+      return [];
+    });
+  }
+  return db.write((tx) => {
+    refuse();
+    return insertAll(db, tx, jobs);
+  });
 }
 
 /** `jobs` must be the copies that `checkNewJobs` returned. */

@@ -8,6 +8,7 @@ import { invalid } from "../../problems.ts";
 import type {
   BatchId,
   InsertedJob,
+  InsertOptions,
   JobRef,
   JsonText,
   NewBatch,
@@ -44,9 +45,9 @@ class JoinedWriter implements Writer {
     this.#check = check;
   }
 
-  async insert(jobs: readonly NewJob[]): Promise<InsertedJob[]> {
+  async insert(jobs: readonly NewJob[], options?: InsertOptions): Promise<InsertedJob[]> {
     this.#check();
-    return insert(this.#connection, jobs);
+    return insert(this.#connection, jobs, options);
   }
 
   async openBatch(batch: NewBatch): Promise<BatchId> {
