@@ -1,9 +1,9 @@
 /** The suite `sim`: how much virtual time, and how many scenarios, a minute of a processor simulates. */
-import { STORE_KINDS, type StoreKind } from "../sim/database.ts";
-import { scenarioFrom } from "../sim/generate.ts";
+import { STORE_KINDS, type StoreKind } from "../sim/cluster/database.ts";
+import { scenarioFrom } from "../sim/generate/generate.ts";
 import { allCheckers } from "../sim/invariants/index.ts";
-import { run as simulate } from "../sim/run.ts";
-import { DEFAULT_CONFIG, EMPTY_SCENARIO, PLAIN_JOB, PLAIN_SERVER, type Scenario } from "../sim/scenario.ts";
+import { run as simulate } from "../sim/run/run.ts";
+import { DEFAULT_CONFIG, EMPTY_SCENARIO, PLAIN_JOB, PLAIN_SERVER, type Scenario } from "../sim/scenario/scenario.ts";
 import { median, progress } from "./measure.ts";
 import { atLeast, type Report, type Row } from "./report.ts";
 

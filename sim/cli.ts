@@ -1,9 +1,9 @@
 /** The simulator's command line, apart from the process that it runs in. */
 import { InvalidError } from "../engine/errors.ts";
-import { EXIT } from "./exit.ts";
-import { marks } from "./marks.ts";
+import { PROFILE_NAMES } from "./generate/profiles.ts";
+import { marks } from "./marks/marks.ts";
 import { mutants } from "./mutants/main.ts";
-import { PROFILE_NAMES } from "./profiles.ts";
+import { EXIT } from "./search/exit.ts";
 import { checkDeterminism } from "./verbs/check-determinism.ts";
 import { diff } from "./verbs/diff.ts";
 import { regress } from "./verbs/regress.ts";

@@ -1,11 +1,12 @@
 /** `kiln/sim`: the real engine in a virtual world, for users' own handlers. */
-export { FAULT_NAMES, type FaultName } from "./draw.ts";
-export type { Scenario } from "./scenario.ts";
+
+export type { Scenario } from "./scenario/scenario.ts";
+export { FAULT_NAMES, type FaultName } from "./user/draw.ts";
 export {
   type SimulationConfig,
   SimulationError,
   type SimulationOptions,
   type SimulationReport,
   simulate,
-} from "./simulate.ts";
-export type { SimContext, WorkloadContext } from "./user-program.ts";
+} from "./user/simulate.ts";
+export type { SimContext, WorkloadContext } from "./user/user-program.ts";

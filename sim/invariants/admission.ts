@@ -7,9 +7,9 @@
  * most one interval more than it would be; lanes that a step back keeps closed are opened by the leader's next sweep.
  */
 import type { ClaimQuery, ClaimReply, JobId } from "../../engine/store.ts";
-import type { Snapshot } from "../audit.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
-import type { Micros } from "../world.ts";
+import type { Snapshot } from "../cluster/audit.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Micros } from "../world/world.ts";
 import { PausedQueues, type Reading, type Taken, taken } from "./commits.ts";
 import { DatabaseClock } from "./database-clock.ts";
 import { type LimitKey, LimitKeys } from "./limit-keys.ts";

@@ -1,7 +1,7 @@
 /** S7: which attempt of a job it is, and how many it may have. */
 import type { JobId } from "../../engine/store.ts";
-import type { Change, Snapshot } from "../audit.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
+import type { Change, Snapshot } from "../cluster/audit.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
 import { finished } from "./calls.ts";
 
 /** Reasons for which no attempt is used, and those for which it counts: the table in docs/concepts.md. */

@@ -3,8 +3,8 @@
  * that a job which takes down its processes does not go from one to the next without a pause.
  */
 import type { JobId } from "../../engine/store.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
-import { backoff } from "../program.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
+import { backoff } from "../run/program.ts";
 import { finished } from "./calls.ts";
 
 export class RescueBackoff implements Checker {

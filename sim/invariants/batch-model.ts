@@ -1,6 +1,6 @@
 /** Batches as the commits tell them. */
 import type { BatchId, JobId, JobState, NewBatch, NewJob } from "../../engine/store.ts";
-import type { Commit } from "../history.ts";
+import type { Commit } from "../run/history.ts";
 import { insertions } from "./commits.ts";
 
 export interface BatchState {

@@ -3,7 +3,7 @@
  * it has finished exactly when all was done (L9). What waits for a batch is checked with all other dependencies.
  */
 import type { BatchId, BatchPage, BatchRecord, NewBatch } from "../../engine/store.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
 import { BatchModel, type BatchState } from "./batch-model.ts";
 
 export class Batches implements Checker {

@@ -1,6 +1,6 @@
 /** What the calls in a history are about, with their types. */
 import type { Beat, ClaimQuery, ClaimReply, FinishResult, Outcome } from "../../engine/store.ts";
-import type { Commit, HistoryEvent } from "../history.ts";
+import type { Commit, HistoryEvent } from "../run/history.ts";
 
 export type Of<Type extends HistoryEvent["type"]> = Extract<HistoryEvent, { readonly type: Type }>;
 export type Send = Of<"send">;

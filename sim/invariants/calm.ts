@@ -2,9 +2,9 @@
  * Since when nothing is wrong. Promises about time are made for a world in which calls get through; this says when that was
  * so again. What must not matter is no disturbance: wrong clocks of servers, and events that are lost, late or doubled.
  */
-import type { HistoryEvent } from "../history.ts";
-import type { Fault, Scenario } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import type { HistoryEvent } from "../run/history.ts";
+import type { Fault, Scenario } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 
 const MS = 1_000;
 

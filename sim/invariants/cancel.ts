@@ -3,9 +3,9 @@
  * lost, while its process runs and its calls get through.
  */
 import type { JobId } from "../../engine/store.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
-import type { Scenario, SimConfig } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Scenario, SimConfig } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import { CLOCK_ERROR, MS, slack } from "./timing.ts";
 import type { View } from "./view.ts";
 

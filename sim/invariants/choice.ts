@@ -3,8 +3,8 @@
  * each queue higher priority before lower, then the older job. Which of the jobs with a limit may start is looked at elsewhere.
  */
 import type { ClaimQuery, JobId } from "../../engine/store.ts";
-import type { Snapshot } from "../audit.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
+import type { Snapshot } from "../cluster/audit.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
 import { claimQuery } from "./calls.ts";
 import { enters, PausedQueues, type Taken, taken } from "./commits.ts";
 

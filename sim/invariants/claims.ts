@@ -1,7 +1,7 @@
 /** S2: a job that is processing has one holder, and each claim of it a number one higher than the last. */
 import type { JobId } from "../../engine/store.ts";
-import type { Change } from "../audit.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
+import type { Change } from "../cluster/audit.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
 import { beatOf, claimQuery, claimReply } from "./calls.ts";
 import type { View } from "./view.ts";
 

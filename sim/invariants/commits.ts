@@ -1,7 +1,7 @@
 /** What commits say, in the words of the invariants. */
 import type { FireRecurring, InsertedJob, JobId, JobState, NewJob } from "../../engine/store.ts";
-import type { Change, Snapshot } from "../audit.ts";
-import type { Commit } from "../history.ts";
+import type { Change, Snapshot } from "../cluster/audit.ts";
+import type { Commit } from "../run/history.ts";
 
 /** Whole milliseconds since 1970, as the database's clock said it. */
 export type Reading = number;

@@ -1,7 +1,7 @@
 /** S11: never more jobs of a key run than its `max`, and never more handlers than a server has workers. */
-import { type Checker, type HistoryEvent, type ProcessEvent, Violation } from "../history.ts";
-import type { SimConfig } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import { type Checker, type HistoryEvent, type ProcessEvent, Violation } from "../run/history.ts";
+import type { SimConfig } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import { taken } from "./commits.ts";
 import { LimitKeys } from "./limit-keys.ts";
 

@@ -3,8 +3,8 @@
  * S17: what a leader repeats does no harm: `sweep` moves only what is overdue, and leaves nothing of it.
  */
 import type { JobId } from "../../engine/store.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
-import type { Scenario } from "../scenario.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Scenario } from "../scenario/scenario.ts";
 import { insertions } from "./commits.ts";
 
 export class Conservation implements Checker {

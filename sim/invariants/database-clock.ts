@@ -1,7 +1,7 @@
 /** Steps of the database's clock, as its commits show them. */
-import type { Commit } from "../history.ts";
-import { START } from "../process.ts";
-import type { Micros } from "../world.ts";
+import type { Commit } from "../run/history.ts";
+import { START } from "../world/process.ts";
+import type { Micros } from "../world/world.ts";
 
 /** Microseconds of the database's clock since the world began, if it had made only its steps forward. */
 export type Forward = number;

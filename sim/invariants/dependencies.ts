@@ -3,8 +3,8 @@
  * asked, never before, and is deleted, for the reason that names it, in the commit in which one has ended otherwise for good.
  */
 import type { BatchId, JobId, JobState, NewJob, ParentState } from "../../engine/store.ts";
-import type { Change, Snapshot } from "../audit.ts";
-import { type Checker, type HistoryEvent, Violation } from "../history.ts";
+import type { Change, Snapshot } from "../cluster/audit.ts";
+import { type Checker, type HistoryEvent, Violation } from "../run/history.ts";
 import { BatchModel } from "./batch-model.ts";
 import { insertCalls } from "./commits.ts";
 

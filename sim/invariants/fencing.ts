@@ -4,9 +4,9 @@
  * learns that it was declared dead, and then starts over under a new id.
  */
 import type { BeatReply, JobId, ServerInfo } from "../../engine/store.ts";
-import { type Checker, type HistoryEvent, Violation } from "../history.ts";
-import type { Scenario, SimConfig } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import { type Checker, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Scenario, SimConfig } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import { beatOf, claimQuery, type Of, processOf, type Reply, type Send } from "./calls.ts";
 import { MS } from "./timing.ts";
 

@@ -1,8 +1,8 @@
 /**
  * The promises of the documents, each as a checker that watches a run. `docs/simulator.md` lists them by number.
  */
-import type { Checker } from "../history.ts";
-import type { Scenario } from "../scenario.ts";
+import type { Checker } from "../run/history.ts";
+import type { Scenario } from "../scenario/scenario.ts";
 import { AttemptCount } from "./attempts.ts";
 import { RescueBackoff } from "./backoff.ts";
 import { Cancel } from "./cancel.ts";

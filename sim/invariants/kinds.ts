@@ -1,6 +1,6 @@
 /** Invariants of limits, unique jobs, dependencies, batches and recurring jobs. */
-import type { Checker } from "../history.ts";
-import type { Scenario } from "../scenario.ts";
+import type { Checker } from "../run/history.ts";
+import type { Scenario } from "../scenario/scenario.ts";
 import { AdmissionFloor } from "./admission.ts";
 import { Batches } from "./batches.ts";
 import { KeyConcurrency, ServerConcurrency } from "./concurrency.ts";

@@ -5,9 +5,9 @@
  * L3: while a server runs whose calls get through there is a leader, and it stays.
  */
 import type { LeadQuery, LeadReply } from "../../engine/store.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
-import type { Scenario, SimConfig } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Scenario, SimConfig } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import type { Reply, Send } from "./calls.ts";
 import { CLOCK_ERROR, MS, slack } from "./timing.ts";
 import type { View } from "./view.ts";

@@ -1,8 +1,8 @@
 /** Keys of limits as the commits tell them: the rule that counts, and which jobs of a key wait and run. */
 
 import type { JobId, Limit } from "../../engine/store.ts";
-import type { Snapshot } from "../audit.ts";
-import type { Commit } from "../history.ts";
+import type { Snapshot } from "../cluster/audit.ts";
+import type { Commit } from "../run/history.ts";
 import { ENDS, insertions, type Reading } from "./commits.ts";
 import { LIMIT_FORGOTTEN } from "./promises.ts";
 

@@ -9,9 +9,9 @@
  *   handler may run and the first at which others may take its job: all instants are the store's.
  */
 import type { JobId } from "../../engine/store.ts";
-import { type Checker, type HistoryEvent, Violation } from "../history.ts";
-import type { Scenario, SimConfig } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import { type Checker, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Scenario, SimConfig } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import { type Of, processOf } from "./calls.ts";
 import { CLOCK_ERROR, MS } from "./timing.ts";
 import type { ProcessState, View } from "./view.ts";

@@ -5,10 +5,10 @@
  * in which it notices that a call was lost, and a worker that a fence has emptied is free `killGrace` later.
  */
 import type { JobId } from "../../engine/store.ts";
-import type { Snapshot } from "../audit.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
-import type { Scenario, SimConfig } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import type { Snapshot } from "../cluster/audit.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Scenario, SimConfig } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import { CLOCK_ERROR, MS, slack } from "./timing.ts";
 import type { ProcessState, View } from "./view.ts";
 

@@ -9,8 +9,8 @@
  * change holds at most what both allow together.
  */
 import type { JobId, Limit } from "../../engine/store.ts";
-import { type Checker, type HistoryEvent, type ProcessEvent, Violation } from "../history.ts";
-import type { Micros } from "../world.ts";
+import { type Checker, type HistoryEvent, type ProcessEvent, Violation } from "../run/history.ts";
+import type { Micros } from "../world/world.ts";
 import { taken } from "./commits.ts";
 import { DatabaseClock, type Forward } from "./database-clock.ts";
 import { type LimitKey, LimitKeys } from "./limit-keys.ts";

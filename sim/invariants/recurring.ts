@@ -11,9 +11,9 @@ import type {
   NewJob,
   PutRecurring,
 } from "../../engine/store.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
-import type { Scenario } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Scenario } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import { ENDS } from "./commits.ts";
 import { FIRE_AT_ONCE, SKIP_LATE, SKIPPED_COUNTED } from "./promises.ts";
 import { isSlot, latestSlot, type Slots, slotsOf } from "./schedules.ts";

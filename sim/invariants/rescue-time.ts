@@ -11,9 +11,9 @@
  * leads, and then waits as a new one does.
  */
 import type { JobId } from "../../engine/store.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
-import type { Scenario, SimConfig } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Scenario, SimConfig } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import { finished, processOf } from "./calls.ts";
 import { CLOCK_ERROR, isRescue, MS, slack } from "./timing.ts";
 import type { View } from "./view.ts";

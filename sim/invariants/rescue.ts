@@ -4,9 +4,9 @@
  * have died. A new leader gives all others as long to be heard.
  */
 import type { JobId, LeadReply, Orphan, ServerInfo } from "../../engine/store.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
-import type { Scenario, SimConfig } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Scenario, SimConfig } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import { finished, type Reply, type Send } from "./calls.ts";
 import { CLOCK_ERROR, isRescue, MS } from "./timing.ts";
 import type { ServerState, View } from "./view.ts";

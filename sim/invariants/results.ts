@@ -4,8 +4,8 @@
  */
 import { ClaimLostError } from "../../engine/errors.ts";
 import type { FinishResult, InsertOptions, JobId, JobRef, Outcome } from "../../engine/store.ts";
-import type { Change } from "../audit.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
+import type { Change } from "../cluster/audit.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
 import { finished } from "./calls.ts";
 import type { View } from "./view.ts";
 

@@ -4,9 +4,9 @@
  * handed back. How many round trips that takes is the only thing that is not bounded by its configuration, so of the time
  * it is only checked when nothing disturbs.
  */
-import { type Checker, type HistoryEvent, Violation } from "../history.ts";
-import type { Scenario, SimConfig } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import { type Checker, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Scenario, SimConfig } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import type { Of, Send } from "./calls.ts";
 import { CLOCK_ERROR, MS, slack } from "./timing.ts";
 import type { View } from "./view.ts";

@@ -1,8 +1,8 @@
 /** Since when one server leads without a break and undisturbed: only then can it be said how soon its duties must be done. */
 import type { LeadReply } from "../../engine/store.ts";
-import type { HistoryEvent } from "../history.ts";
-import type { Fault, Scenario } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import type { HistoryEvent } from "../run/history.ts";
+import type { Fault, Scenario } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 
 const MS = 1_000;
 

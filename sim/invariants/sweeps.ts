@@ -1,7 +1,7 @@
 /** L7: a clock that stepped back keeps no key closed for long, because a leader opens such keys with its next sweep. */
-import { type Checker, type HistoryEvent, Violation } from "../history.ts";
-import type { Scenario } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import { type Checker, type HistoryEvent, Violation } from "../run/history.ts";
+import type { Scenario } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import { SWEEP } from "./promises.ts";
 import { SteadyLeader } from "./steady-leader.ts";
 

@@ -1,6 +1,6 @@
 /** What promises about time have in common. */
 import type { Outcome } from "../../engine/store.ts";
-import type { SimConfig } from "../scenario.ts";
+import type { SimConfig } from "../scenario/scenario.ts";
 
 /** Microseconds in a millisecond: the world counts the former, configurations the latter. */
 export const MS = 1_000;

@@ -1,7 +1,7 @@
 /** S1: jobs move as the documents say, and only then. */
 import type { JobState } from "../../engine/store.ts";
-import type { Change, Snapshot } from "../audit.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
+import type { Change, Snapshot } from "../cluster/audit.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
 
 /** Where a job waits once it is due: `throttled` if it has a limit. */
 const READY = ["enqueued", "throttled"] as const;

@@ -3,8 +3,8 @@
  * A key without a window is held until its job ends, one with a window for that time by the database's clock.
  */
 import type { JobId, NewJob } from "../../engine/store.ts";
-import type { Change, Snapshot } from "../audit.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../history.ts";
+import type { Change, Snapshot } from "../cluster/audit.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../run/history.ts";
 import { ENDS, type Insertion, insertCalls, type Reading } from "./commits.ts";
 
 interface Held {

@@ -3,10 +3,10 @@
  * and what disturbs them. Told from the history alone, by the words of the documents; all checkers share it.
  */
 import type { JobId, LeadQuery, LeadReply, ServerInfo } from "../../engine/store.ts";
-import type { Change, Snapshot } from "../audit.ts";
-import type { Checker, Commit, HistoryEvent } from "../history.ts";
-import type { Scenario } from "../scenario.ts";
-import type { Micros } from "../world.ts";
+import type { Change, Snapshot } from "../cluster/audit.ts";
+import type { Checker, Commit, HistoryEvent } from "../run/history.ts";
+import type { Scenario } from "../scenario/scenario.ts";
+import type { Micros } from "../world/world.ts";
 import { beatOf, processOf, type Reply, type Send } from "./calls.ts";
 import { Calm } from "./calm.ts";
 import { CLOCK_ERROR, MS } from "./timing.ts";

@@ -1,5 +1,5 @@
 import type { JobId, Limit, NewJob } from "../../engine/store.ts";
-import type { Commit, HistoryEvent } from "../history.ts";
+import type { Commit, HistoryEvent } from "../run/history.ts";
 import type { Reach, Watcher } from "./watch.ts";
 
 /** Marks of jobs that wait for their limits. */

@@ -1,6 +1,6 @@
 import type { FireRecurring, LeadQuery, LeadReply, Orphan, Outcome } from "../../engine/store.ts";
-import type { Commit, HistoryEvent } from "../history.ts";
-import { START } from "../process.ts";
+import type { Commit, HistoryEvent } from "../run/history.ts";
+import { START } from "../world/process.ts";
 import type { Reach, Watcher } from "./watch.ts";
 
 /** Marks of leaders and what they do. */

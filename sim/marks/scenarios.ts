@@ -1,6 +1,6 @@
 /** Reach marks that the scenarios of mutants do not reach. */
 import { job, jobs, partition, runs, scenario, servers } from "../mutants/plans.ts";
-import type { Fault, LimitPlan, Scenario } from "../scenario.ts";
+import type { Fault, LimitPlan, Scenario } from "../scenario/scenario.ts";
 import { LOST_REPLIES } from "./list.ts";
 
 const MANY = 12;

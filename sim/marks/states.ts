@@ -1,5 +1,5 @@
 import type { InsertedJob, JobId, JobState, NewJob } from "../../engine/store.ts";
-import type { Commit, HistoryEvent } from "../history.ts";
+import type { Commit, HistoryEvent } from "../run/history.ts";
 import type { Reach, Watcher } from "./watch.ts";
 
 const WAITING: ReadonlySet<JobState> = new Set(["scheduled", "enqueued", "throttled"]);

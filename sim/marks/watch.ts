@@ -1,6 +1,6 @@
 /** Watches a run for the marks that it reaches. */
 import type { ClaimReply, FinishResult, InsertedJob, JobFilter, JobId } from "../../engine/store.ts";
-import type { Checker, Commit, FaultEvent, HistoryEvent } from "../history.ts";
+import type { Checker, Commit, FaultEvent, HistoryEvent } from "../run/history.ts";
 import { LimitMarks } from "./limits.ts";
 import { LOST_REPLIES, type Mark } from "./list.ts";
 import { RescueMarks } from "./rescues.ts";

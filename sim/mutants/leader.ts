@@ -1,5 +1,5 @@
 /** Faults in leadership, recurring jobs, waiting and clocks. */
-import type { RecurringPlan } from "../scenario.ts";
+import type { RecurringPlan } from "../scenario/scenario.ts";
 import type { Mutant } from "./mutant.ts";
 import { job, jobs, runs, scenario, servers } from "./plans.ts";
 

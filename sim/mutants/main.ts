@@ -4,7 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import { invalid } from "../../engine/problems.ts";
-import { EXIT } from "../exit.ts";
+import { EXIT } from "../search/exit.ts";
 import { countOf, durationOf, seedOfText, type Verb } from "../verbs/verb.ts";
 import { hunt } from "./hunt.ts";
 import { MUTANTS } from "./list.ts";

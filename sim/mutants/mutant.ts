@@ -1,8 +1,8 @@
 /** A fault that is put into the source on purpose, to see that the simulator finds it. */
-import type { StoreKind } from "../database.ts";
-import type { ProfileName } from "../profiles.ts";
-import type { Scenario } from "../scenario.ts";
-import type { SelfCheck } from "../self-checks.ts";
+import type { StoreKind } from "../cluster/database.ts";
+import type { ProfileName } from "../generate/profiles.ts";
+import type { Scenario } from "../scenario/scenario.ts";
+import type { SelfCheck } from "./self-checks.ts";
 
 export interface Mutant {
   /** For example `finish-any-claim`. */

@@ -9,7 +9,7 @@ import {
   type Scenario,
   type ServerPlan,
   type SimConfig,
-} from "../scenario.ts";
+} from "../scenario/scenario.ts";
 
 export function runs(work: number, end: RunPlan["end"] = "return"): RunPlan {
   return { work, end, checkpoint: false, enqueues: null };

@@ -1,5 +1,5 @@
 /** Faults beyond the plan's list: in what is claimed when, in schedules, and in what ends an attempt. */
-import type { RecurringPlan } from "../scenario.ts";
+import type { RecurringPlan } from "../scenario/scenario.ts";
 import type { Mutant } from "./mutant.ts";
 import { job, jobs, runs, scenario, servers } from "./plans.ts";
 

@@ -1,14 +1,14 @@
 /** Whether the simulator finds a fault, in the process whose source has it. */
 import { systemRuntime } from "../../engine/runtime.ts";
-import type { StoreKind } from "../database.ts";
-import { scenarioFrom } from "../generate.ts";
+import type { StoreKind } from "../cluster/database.ts";
+import { scenarioFrom } from "../generate/generate.ts";
+import type { ProfileName } from "../generate/profiles.ts";
 import { allCheckers } from "../invariants/index.ts";
-import type { ProfileName } from "../profiles.ts";
-import { run } from "../run.ts";
-import type { Scenario } from "../scenario.ts";
-import { seedOf } from "../seed.ts";
-import { SELF_CHECKS, type SelfCheck } from "../self-checks.ts";
+import { run } from "../run/run.ts";
+import type { Scenario } from "../scenario/scenario.ts";
+import { seedOf } from "../scenario/seed.ts";
 import { type Mutant, storesOf } from "./mutant.ts";
+import { SELF_CHECKS, type SelfCheck } from "./self-checks.ts";
 
 export interface Finding {
   /** As `Failure.invariant`; `determinism`: two runs of a scenario differ; `self`: the simulator does not keep to its own. */

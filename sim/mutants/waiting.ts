@@ -1,5 +1,5 @@
 /** Faults in limits, unique keys, dependencies and retention. */
-import type { LimitPlan } from "../scenario.ts";
+import type { LimitPlan } from "../scenario/scenario.ts";
 import type { Mutant } from "./mutant.ts";
 import { job, jobs, runs, scenario, servers } from "./plans.ts";
 

@@ -1,10 +1,10 @@
 /** `check-determinism`: one scenario in two processes, which must do exactly the same. */
 import type { ChildProcess } from "node:child_process";
 import { parseArgs } from "node:util";
-import { EXIT } from "../exit.ts";
-import { startWorker } from "../pool.ts";
-import { BLOCK, firstDifference } from "../trace.ts";
-import type { BlockRequest, Report, Task } from "../worker.ts";
+import { EXIT } from "../search/exit.ts";
+import { startWorker } from "../search/pool.ts";
+import type { BlockRequest, Report, Task } from "../search/worker.ts";
+import { BLOCK, firstDifference } from "../tell/trace.ts";
 import { sayDifference } from "./diff.ts";
 import { caseFrom, only, profileOf, storeOf, type Verb } from "./verb.ts";
 

@@ -1,9 +1,9 @@
 /** `diff`: whether stores do the same, event for event and change for change. */
 import { parseArgs } from "node:util";
 import { invalid } from "../../engine/problems.ts";
-import { STORE_KINDS } from "../database.ts";
-import { EXIT } from "../exit.ts";
-import { type Difference, firstDifference, trace } from "../trace.ts";
+import { STORE_KINDS } from "../cluster/database.ts";
+import { EXIT } from "../search/exit.ts";
+import { type Difference, firstDifference, trace } from "../tell/trace.ts";
 import { caseFrom, type Io, oneOf, only, profileOf, type Verb } from "./verb.ts";
 
 const OPTIONS = {

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { invalid } from "../../engine/problems.ts";
-import type { Case } from "../case.ts";
-import { EXIT, exitCodeOf, worst } from "../exit.ts";
 import { allCheckers } from "../invariants/index.ts";
-import { run } from "../run.ts";
-import { headline, timeline } from "../timeline.ts";
+import { run } from "../run/run.ts";
+import type { Case } from "../scenario/case.ts";
+import { EXIT, exitCodeOf, worst } from "../search/exit.ts";
+import { headline, timeline } from "../tell/timeline.ts";
 import { readCase, type Verb } from "./verb.ts";
 
 /** Where they are kept. */

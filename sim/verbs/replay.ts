@@ -1,11 +1,11 @@
 /** `replay`: one scenario, from a file or a seed, and all that happens in it. */
 import { parseArgs } from "node:util";
-import type { Case } from "../case.ts";
-import { EXIT, exitCodeOf, worst } from "../exit.ts";
 import { allCheckers } from "../invariants/index.ts";
-import { type PlainFailure, type RunResult, run } from "../run.ts";
-import { headline, timeline } from "../timeline.ts";
-import { trace } from "../trace.ts";
+import { type PlainFailure, type RunResult, run } from "../run/run.ts";
+import type { Case } from "../scenario/case.ts";
+import { EXIT, exitCodeOf, worst } from "../search/exit.ts";
+import { headline, timeline } from "../tell/timeline.ts";
+import { trace } from "../tell/trace.ts";
 import { caseFrom, durationOf, only, profileOf, storeOf, type Verb } from "./verb.ts";
 
 const OPTIONS = {

@@ -3,14 +3,14 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { systemRuntime } from "../../engine/runtime.ts";
-import { caseToText } from "../case.ts";
-import { EXIT, exitCodeOf, worst } from "../exit.ts";
 import { allCheckers } from "../invariants/index.ts";
-import { searchInProcesses } from "../pool.ts";
-import { caseOf, distinct, fileNameOf, shrunkText, statisticsLine } from "../report.ts";
-import { run as runScenario } from "../run.ts";
-import type { Found, Statistics } from "../search.ts";
-import { headline, timeline } from "../timeline.ts";
+import { run as runScenario } from "../run/run.ts";
+import { caseToText } from "../scenario/case.ts";
+import { EXIT, exitCodeOf, worst } from "../search/exit.ts";
+import { searchInProcesses } from "../search/pool.ts";
+import { caseOf, distinct, fileNameOf, shrunkText, statisticsLine } from "../search/report.ts";
+import type { Found, Statistics } from "../search/search.ts";
+import { headline, timeline } from "../tell/timeline.ts";
 import { commitHash, countOf, durationOf, type Io, profileOf, seedOfText, storeOf, type Verb } from "./verb.ts";
 
 const OPTIONS = {

@@ -1,14 +1,14 @@
 /** `shrink`: makes the scenario of a file as small as it gets while it fails in the same way. */
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
-import { caseToText } from "../case.ts";
-import { EXIT, exitCodeOf } from "../exit.ts";
 import { allCheckers } from "../invariants/index.ts";
-import { shrunkText } from "../report.ts";
-import { run } from "../run.ts";
-import { after, plain } from "../search.ts";
-import { shrink as shrinkScenario } from "../shrink.ts";
-import { headline, timeline } from "../timeline.ts";
+import { run } from "../run/run.ts";
+import { caseToText } from "../scenario/case.ts";
+import { EXIT, exitCodeOf } from "../search/exit.ts";
+import { shrunkText } from "../search/report.ts";
+import { after, plain } from "../search/search.ts";
+import { shrink as shrinkScenario } from "../shrink/shrink.ts";
+import { headline, timeline } from "../tell/timeline.ts";
 import { commitHash, countOf, durationOf, only, readCase, storeOf, type Verb } from "./verb.ts";
 
 const OPTIONS = {

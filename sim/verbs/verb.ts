@@ -5,11 +5,11 @@ import { promisify } from "node:util";
 import { parseDuration } from "../../engine/duration.ts";
 import { invalid } from "../../engine/problems.ts";
 import { systemRuntime } from "../../engine/runtime.ts";
-import { type Case, parseCase } from "../case.ts";
-import { STORE_KINDS, type StoreKind } from "../database.ts";
-import { scenarioFrom } from "../generate.ts";
-import { PROFILE_NAMES, type ProfileName } from "../profiles.ts";
-import { parseSeed } from "../seed.ts";
+import { STORE_KINDS, type StoreKind } from "../cluster/database.ts";
+import { scenarioFrom } from "../generate/generate.ts";
+import { PROFILE_NAMES, type ProfileName } from "../generate/profiles.ts";
+import { type Case, parseCase } from "../scenario/case.ts";
+import { parseSeed } from "../scenario/seed.ts";
 
 export interface Io {
   /** A line for the user. */

@@ -21,13 +21,16 @@ function bench(...args: readonly string[]): {
 test("--help says how to use it", () => {
   const { code, stdout, stderr } = bench("--help");
   assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
-  assert.match(stdout, /^usage: npm run bench -- SUITE \[--json FILE\] \[--check\]\n.*^suites: +sqlite, limits$/ms);
+  assert.match(
+    stdout,
+    /^usage: npm run bench -- SUITE \[--json FILE\] \[--check\]\n.*^suites: +sqlite, limits, sim$/ms,
+  );
 });
 
 for (const { args, message } of [
-  { args: [], message: /^bench: name one suite of: sqlite, limits\n/ },
-  { args: ["sqlite", "sqlite"], message: /^bench: name one suite of: sqlite, limits\n/ },
-  { args: ["oracle"], message: /^bench: unknown suite "oracle"; there is: sqlite, limits\n/ },
+  { args: [], message: /^bench: name one suite of: sqlite, limits, sim\n/ },
+  { args: ["sqlite", "sqlite"], message: /^bench: name one suite of: sqlite, limits, sim\n/ },
+  { args: ["oracle"], message: /^bench: unknown suite "oracle"; there is: sqlite, limits, sim\n/ },
   { args: ["toString"], message: /^bench: unknown suite "toString"/ },
   { args: ["sqlite", "--fast"], message: /^bench: Unknown option '--fast'/ },
   { args: ["sqlite", "--json"], message: /^bench: Option '--json <value>' argument missing/ },

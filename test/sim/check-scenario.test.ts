@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { InvalidError } from "kiln";
-import { caseToText, parseCase } from "../../sim/case.ts";
-import { checkScenario } from "../../sim/check-scenario.ts";
-import { PLAIN_JOB, type Scenario } from "../../sim/scenario.ts";
+import { caseToText, parseCase } from "../../sim/scenario/case.ts";
+import { checkScenario } from "../../sim/scenario/check-scenario.ts";
+import { PLAIN_JOB, type Scenario } from "../../sim/scenario/scenario.ts";
 import { scenarioWith, TROUBLED } from "./support.ts";
 
 /** What is said to be wrong, by field. */

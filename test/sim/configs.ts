@@ -1,10 +1,10 @@
 /** Scenarios for properties: any configuration that the rules of `ServerConfig` allow, on a coarse grid. */
 import fc from "fast-check";
-import type { StoreKind } from "../../sim/database.ts";
-import type { Checker } from "../../sim/history.ts";
+import type { StoreKind } from "../../sim/cluster/database.ts";
 import { allCheckers } from "../../sim/invariants/index.ts";
-import { type RunResult, run } from "../../sim/run.ts";
-import { PLAIN_SERVER, type Scenario, type ServerPlan, type SimConfig } from "../../sim/scenario.ts";
+import type { Checker } from "../../sim/run/history.ts";
+import { type RunResult, run } from "../../sim/run/run.ts";
+import { PLAIN_SERVER, type Scenario, type ServerPlan, type SimConfig } from "../../sim/scenario/scenario.ts";
 
 const SECOND = 1_000;
 

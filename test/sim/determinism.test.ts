@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { scenarioFrom } from "../../sim/generate.ts";
-import { firstDifference, hashesOf, trace } from "../../sim/trace.ts";
+import { scenarioFrom } from "../../sim/generate/generate.ts";
+import { firstDifference, hashesOf, trace } from "../../sim/tell/trace.ts";
 import { firstBlock } from "../../sim/verbs/check-determinism.ts";
 import { TROUBLED } from "./support.ts";
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { STORE_KINDS } from "../../sim/database.ts";
-import { directedScenarios } from "../../sim/directed.ts";
+import { STORE_KINDS } from "../../sim/cluster/database.ts";
 import { allCheckers } from "../../sim/invariants/index.ts";
 import { MARKS, type Mark } from "../../sim/marks/list.ts";
 import { MarkWatch } from "../../sim/marks/watch.ts";
-import { run } from "../../sim/run.ts";
-import { SELF_CHECKS } from "../../sim/self-checks.ts";
+import { SELF_CHECKS } from "../../sim/mutants/self-checks.ts";
+import { run } from "../../sim/run/run.ts";
+import { directedScenarios } from "../../sim/scenario/directed.ts";
 
 describe("the simulator keeps to its own", () => {
   for (const [name, check] of Object.entries(SELF_CHECKS)) test(name, check);

@@ -5,8 +5,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { STORE_KINDS } from "../../sim/database.ts";
-import type { HistoryEvent } from "../../sim/history.ts";
+import { STORE_KINDS } from "../../sim/cluster/database.ts";
+import type { HistoryEvent } from "../../sim/run/history.ts";
 import {
   type Defence,
   EMPTY_SCENARIO,
@@ -15,7 +15,7 @@ import {
   type RunPlan,
   type Scenario,
   type SimConfig,
-} from "../../sim/scenario.ts";
+} from "../../sim/scenario/scenario.ts";
 import { check, configs, longestRescue, seeds, servers, settled } from "./configs.ts";
 
 const RUNS = { checkpoint: { memory: 4, sqlite: 1 }, child: { memory: 2, sqlite: 1 } } as const;

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { checkScenario } from "../../sim/check-scenario.ts";
-import { edgesOf } from "../../sim/edges.ts";
-import { scenarioFrom, scenarios } from "../../sim/generate.ts";
-import { FAULT_TYPES, PROFILE_NAMES, PROFILES, type Profile } from "../../sim/profiles.ts";
-import { DEFAULT_CONFIG } from "../../sim/scenario.ts";
+import { scenarioFrom, scenarios } from "../../sim/generate/generate.ts";
+import { FAULT_TYPES, PROFILE_NAMES, PROFILES, type Profile } from "../../sim/generate/profiles.ts";
+import { checkScenario } from "../../sim/scenario/check-scenario.ts";
+import { edgesOf } from "../../sim/scenario/edges.ts";
+import { DEFAULT_CONFIG } from "../../sim/scenario/scenario.ts";
 
 const SEEDS = Array.from({ length: 150 }, (_, seed) => seed);
 

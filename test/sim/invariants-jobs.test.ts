@@ -1,6 +1,6 @@
 /** Each checker finds what is wrong in a small history, and nothing in the same history when it is right: jobs, claims, results and attempts. */
 import { ClaimLostError } from "kiln";
-import { DEFAULT_CONFIG } from "../../sim/scenario.ts";
+import { DEFAULT_CONFIG } from "../../sim/scenario/scenario.ts";
 import { type Answer, OUTCOME, right, running, type Story, story, wrong } from "./planted.ts";
 
 right("a job is run", running().wait(10).run("end", 0, 1).succeed(0, 1));

@@ -1,5 +1,5 @@
 /** Each checker finds what is wrong in a small history, and nothing in the same history when it is right: runs, fences, claims in time and shutdowns. */
-import { DEFAULT_CONFIG, PLAIN_JOB, PLAIN_SERVER } from "../../sim/scenario.ts";
+import { DEFAULT_CONFIG, PLAIN_JOB, PLAIN_SERVER } from "../../sim/scenario/scenario.ts";
 import { right, running, type Story, story, wrong } from "./planted.ts";
 
 // S4: the job was handed back while its handler goes on.

@@ -1,5 +1,5 @@
 /** Random scenarios full of limits, unique keys, dependencies, batches and recurring jobs that share their keys and stand in each other's way. */
-import { Stream } from "../../sim/random.ts";
+
 import {
   type Action,
   type BatchPlan,
@@ -13,7 +13,8 @@ import {
   type RunPlan,
   type Scenario,
   type Target,
-} from "../../sim/scenario.ts";
+} from "../../sim/scenario/scenario.ts";
+import { Stream } from "../../sim/world/random.ts";
 
 class Draw {
   readonly #stream: Stream;

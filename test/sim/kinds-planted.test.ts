@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { BatchRecord, NewJob, PutRecurring, UniqueKey } from "kiln";
-import type { Checker } from "../../sim/history.ts";
 import { AdmissionSpacing, AdmissionWindows, StartWindows } from "../../sim/invariants/rates.ts";
-import { START } from "../../sim/process.ts";
+import type { Checker } from "../../sim/run/history.ts";
+import { START } from "../../sim/world/process.ts";
 import { KindsStory, NEW } from "./kinds-story.ts";
 
 function right(what: string, story: KindsStory): void {

@@ -1,11 +1,11 @@
 /** Small histories of limits, unique keys, dependencies and recurring jobs, made by hand. */
 import type { InsertedJob, Limit, NewJob } from "kiln";
-import type { Change, Snapshot } from "../../sim/audit.ts";
-import type { Call } from "../../sim/database.ts";
-import { type Checker, type HistoryEvent, Violation } from "../../sim/history.ts";
+import type { Change, Snapshot } from "../../sim/cluster/audit.ts";
+import type { Call } from "../../sim/cluster/database.ts";
 import { kindCheckers } from "../../sim/invariants/kinds.ts";
-import { START } from "../../sim/process.ts";
-import { EMPTY_SCENARIO, type Scenario } from "../../sim/scenario.ts";
+import { type Checker, type HistoryEvent, Violation } from "../../sim/run/history.ts";
+import { EMPTY_SCENARIO, type Scenario } from "../../sim/scenario/scenario.ts";
+import { START } from "../../sim/world/process.ts";
 
 const ROW: Snapshot = {
   ...{ state: "enqueued", claim: 0, attempt: 0, maxAttempts: 25, server: null, runAt: START, finalizedAt: null },

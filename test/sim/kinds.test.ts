@@ -1,9 +1,9 @@
 /** Random scenarios full of limits, unique keys, dependencies and recurring jobs keep all promises. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkScenario } from "../../sim/check-scenario.ts";
 import { allCheckers } from "../../sim/invariants/index.ts";
-import { run } from "../../sim/run.ts";
+import { run } from "../../sim/run/run.ts";
+import { checkScenario } from "../../sim/scenario/check-scenario.ts";
 import { kindsScenario } from "./kinds-generate.ts";
 
 /** Some hundred times as many were run when this was written. */

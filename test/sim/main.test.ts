@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { after, it } from "node:test";
 import { Server } from "kiln";
 import { MemoryStore } from "kiln/memory";
-import { parseCase } from "../../sim/case.ts";
-import { exitCodeOf, worst } from "../../sim/exit.ts";
-import { History, Violation } from "../../sim/history.ts";
-import { Incarnation } from "../../sim/process.ts";
-import { PLAIN_SERVER, type Scenario } from "../../sim/scenario.ts";
-import { type Found, search } from "../../sim/search.ts";
+import { History, Violation } from "../../sim/run/history.ts";
+import { parseCase } from "../../sim/scenario/case.ts";
+import { PLAIN_SERVER, type Scenario } from "../../sim/scenario/scenario.ts";
+import { exitCodeOf, worst } from "../../sim/search/exit.ts";
+import { type Found, search } from "../../sim/search/search.ts";
+import { Incarnation } from "../../sim/world/process.ts";
 import { NEVER_STARTS, planted, scenarioWith, sim, simProcess } from "./support.ts";
 
 const folder = await mkdtemp(join(tmpdir(), "kiln-sim-"));

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { scenarioFrom } from "../../sim/generate.ts";
-import { run } from "../../sim/run.ts";
+import { scenarioFrom } from "../../sim/generate/generate.ts";
+import { run } from "../../sim/run/run.ts";
 
 const MIB = 2 ** 20;
 

@@ -2,13 +2,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Outcome } from "kiln";
-import type { Snapshot } from "../../sim/audit.ts";
-import type { Call } from "../../sim/database.ts";
-import { type Checker, type Commit, type HistoryEvent, Violation } from "../../sim/history.ts";
+import type { Snapshot } from "../../sim/cluster/audit.ts";
+import type { Call } from "../../sim/cluster/database.ts";
 import { protocolCheckers } from "../../sim/invariants/index.ts";
 import { View } from "../../sim/invariants/view.ts";
-import { DEFAULT_CONFIG, EMPTY_SCENARIO, type Fault, PLAIN_SERVER, type Scenario } from "../../sim/scenario.ts";
-import type { Micros } from "../../sim/world.ts";
+import { type Checker, type Commit, type HistoryEvent, Violation } from "../../sim/run/history.ts";
+import {
+  DEFAULT_CONFIG,
+  EMPTY_SCENARIO,
+  type Fault,
+  PLAIN_SERVER,
+  type Scenario,
+} from "../../sim/scenario/scenario.ts";
+import type { Micros } from "../../sim/world/world.ts";
 
 const ROW: Snapshot = {
   ...{ state: "enqueued", claim: 0, attempt: 0, maxAttempts: 25, server: null, runAt: 0, finalizedAt: null },

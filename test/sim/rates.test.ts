@@ -1,14 +1,14 @@
 /** The situations in which a rate limit could break: none does, and what the key allows is used. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkScenario } from "../../sim/check-scenario.ts";
-import type { StoreKind } from "../../sim/database.ts";
+import type { StoreKind } from "../../sim/cluster/database.ts";
 import { kindCheckers } from "../../sim/invariants/kinds.ts";
 import { AdmissionSpacing, AdmissionWindows, StartWindows } from "../../sim/invariants/rates.ts";
-import { rateScenarios } from "../../sim/profiles/rates.ts";
-import { run } from "../../sim/run.ts";
-import type { Fault, ServerPlan } from "../../sim/scenario.ts";
-import { PLAIN_SERVER } from "../../sim/scenario.ts";
+import { run } from "../../sim/run/run.ts";
+import { checkScenario } from "../../sim/scenario/check-scenario.ts";
+import { rateScenarios } from "../../sim/scenario/rates.ts";
+import type { Fault, ServerPlan } from "../../sim/scenario/scenario.ts";
+import { PLAIN_SERVER } from "../../sim/scenario/scenario.ts";
 import { scenarioWith } from "./support.ts";
 
 const all = rateScenarios();

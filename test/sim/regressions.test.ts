@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { allCheckers } from "../../sim/invariants/index.ts";
-import { run } from "../../sim/run.ts";
-import { timeline } from "../../sim/timeline.ts";
+import { run } from "../../sim/run/run.ts";
+import { timeline } from "../../sim/tell/timeline.ts";
 import { REGRESSIONS, readRegressions } from "../../sim/verbs/regress.ts";
 
 const cases = await readRegressions(REGRESSIONS);

@@ -2,10 +2,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { STORE_KINDS, type StoreKind } from "../../sim/database.ts";
-import type { Commit, HistoryEvent } from "../../sim/history.ts";
-import type { RunResult } from "../../sim/run.ts";
-import { DEFAULT_CONFIG, EMPTY_SCENARIO, PLAIN_JOB, type Scenario, type SimConfig } from "../../sim/scenario.ts";
+import { STORE_KINDS, type StoreKind } from "../../sim/cluster/database.ts";
+import type { Commit, HistoryEvent } from "../../sim/run/history.ts";
+import type { RunResult } from "../../sim/run/run.ts";
+import {
+  DEFAULT_CONFIG,
+  EMPTY_SCENARIO,
+  PLAIN_JOB,
+  type Scenario,
+  type SimConfig,
+} from "../../sim/scenario/scenario.ts";
 import { check, clocks, configs, longestRescue, seeds, settled } from "./configs.ts";
 
 const RUNS = { memory: 6, sqlite: 2 } as const;

@@ -1,14 +1,14 @@
 /** What every `npm test` spends on looking for new faults, with another seed for each commit. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { STORE_KINDS } from "../../sim/database.ts";
-import { scenarioFrom } from "../../sim/generate.ts";
+import { STORE_KINDS } from "../../sim/cluster/database.ts";
+import { scenarioFrom } from "../../sim/generate/generate.ts";
 import { allCheckers } from "../../sim/invariants/index.ts";
-import { caseOf, distinct, shrunkText, statisticsLine } from "../../sim/report.ts";
-import { run } from "../../sim/run.ts";
-import { after, type Found, search } from "../../sim/search.ts";
-import { parseSeed, seedOf } from "../../sim/seed.ts";
-import { headline, timeline } from "../../sim/timeline.ts";
+import { run } from "../../sim/run/run.ts";
+import { parseSeed, seedOf } from "../../sim/scenario/seed.ts";
+import { caseOf, distinct, shrunkText, statisticsLine } from "../../sim/search/report.ts";
+import { after, type Found, search } from "../../sim/search/search.ts";
+import { headline, timeline } from "../../sim/tell/timeline.ts";
 import { commitHash } from "../../sim/verbs/verb.ts";
 
 const TIME = { memory: 8_000, sqlite: 8_000 } as const;

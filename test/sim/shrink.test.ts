@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { checkScenario } from "../../sim/check-scenario.ts";
-import { scenarioFrom } from "../../sim/generate.ts";
-import { keep } from "../../sim/reduce.ts";
-import { type Failure, run } from "../../sim/run.ts";
-import { DEFAULT_CONFIG, type Fault, PLAIN_JOB, PLAIN_SERVER, type Scenario } from "../../sim/scenario.ts";
-import { type Shrunk, shrink } from "../../sim/shrink.ts";
+import { scenarioFrom } from "../../sim/generate/generate.ts";
+import { type Failure, run } from "../../sim/run/run.ts";
+import { checkScenario } from "../../sim/scenario/check-scenario.ts";
+import { DEFAULT_CONFIG, type Fault, PLAIN_JOB, PLAIN_SERVER, type Scenario } from "../../sim/scenario/scenario.ts";
+import { keep } from "../../sim/shrink/reduce.ts";
+import { type Shrunk, shrink } from "../../sim/shrink/shrink.ts";
 import { NEVER_STARTS, scenarioWith, TROUBLED } from "./support.ts";
 
 const failure = (signature: string, at = 1e9): Failure => {

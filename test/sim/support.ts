@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { cli } from "../../sim/cli.ts";
-import { EMPTY_SCENARIO, type JobPlan, PLAIN_JOB, PLAIN_SERVER, type Scenario } from "../../sim/scenario.ts";
+import { EMPTY_SCENARIO, type JobPlan, PLAIN_JOB, PLAIN_SERVER, type Scenario } from "../../sim/scenario/scenario.ts";
 
 export interface Ended {
   readonly code: number;

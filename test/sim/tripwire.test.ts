@@ -5,8 +5,8 @@ import { performance as performanceOfHooks } from "node:perf_hooks";
 import { it } from "node:test";
 import { makeSchedule } from "../../engine/cron.ts";
 import { systemRuntime } from "../../engine/runtime.ts";
-import { run } from "../../sim/run.ts";
-import { type Touch, watch } from "../../sim/tripwire.ts";
+import { run } from "../../sim/run/run.ts";
+import { type Touch, watch } from "../../sim/world/tripwire.ts";
 import { scenarioWith } from "./support.ts";
 
 /** What was touched while it ran, as if the engine had done it. */
