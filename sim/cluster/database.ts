@@ -184,7 +184,7 @@ export class Database {
 
   #wake(): void {
     if (this.#waking === null) return;
-    this.#waking.cancelled = true;
+    this.#deps.world.cancel(this.#waking);
     this.#waking = null;
     this.#busy = false;
     this.#next();

@@ -50,8 +50,9 @@ export class Application {
   start(incarnation: Incarnation): void {
     const client = new Client(this.#database.connect(incarnation), { runtime: incarnation });
     const { jobs, batches, recurring: recurrences, actions } = this.#scenario;
+    const tasks: Task[] = [];
     const begin = (name: string, at: number, work: () => Promise<unknown>): void => {
-      if (!this.#done.has(name)) void this.#task(incarnation, name, at, work);
+      if (!this.#done.has(name)) tasks.push({ name, at, work });
     };
     for (const [index, job] of jobs.entries()) begin(`job${index}`, job.at, () => this.#enqueue(client, index));
     for (const [index, { at, sealAt }] of batches.entries()) {
@@ -67,7 +68,17 @@ export class Application {
     for (const [index, action] of actions.entries()) {
       begin(`action${index}`, action.at, () => this.#act(client, action));
     }
+    void this.#beginAll(incarnation, tasks);
     void this.#tidy(incarnation, client);
+  }
+
+  /** One timer for all: thousands at once would make every other one of the world slower. */
+  async #beginAll(incarnation: Incarnation, tasks: readonly Task[]): Promise<void> {
+    for (const task of tasks.toSorted((a, b) => a.at - b.at)) {
+      const wait = task.at - this.#world.now / MS;
+      if (wait > 0) await sleep(incarnation, wait, never());
+      void this.#task(incarnation, task);
+    }
   }
 
   /** Through the client of a handler. */
@@ -76,9 +87,8 @@ export class Application {
     if (job !== undefined) await client.enqueue(planned, { plan }, optionsOf(job, NO_TIES));
   }
 
-  /** Does it at its time, and again until it was confirmed. */
-  async #task(incarnation: Incarnation, name: string, at: number, work: () => Promise<unknown>): Promise<void> {
-    await sleep(incarnation, at - this.#world.now / MS, never());
+  /** Again and again until it was confirmed. */
+  async #task(incarnation: Incarnation, { name, work }: Task): Promise<void> {
     for (;;) {
       try {
         await withTimeout(incarnation, work);
@@ -185,6 +195,13 @@ export class Application {
       }
     }
   }
+}
+
+/** What is done once, at its time. */
+interface Task {
+  readonly name: string;
+  readonly at: number;
+  readonly work: () => Promise<unknown>;
 }
 
 /** What a job has to do with others. */

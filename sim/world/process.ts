@@ -203,7 +203,7 @@ export class Incarnation implements Runtime, Owner {
   #timer(ms: number, fn: () => void): CancelTimer {
     const event = this.#world.add(this.process.due(ms), this.#timers, this, fn, "timer");
     return () => {
-      event.cancelled = true;
+      this.#world.cancel(event);
     };
   }
 

@@ -37,6 +37,8 @@ export interface Event {
   readonly timer: boolean;
   readonly fn: () => void;
   cancelled: boolean;
+  /** Among those that are to come; -1 = it is not among them. */
+  place: number;
 }
 
 /** `last`: what waits for everything else at its instant. */
@@ -104,9 +106,16 @@ export class World {
       timer: kind === "timer",
       fn,
       cancelled: false,
+      place: -1,
     };
     this.#push(event);
     return event;
+  }
+
+  /** It will not happen. Most calls are answered before their deadline, so those are taken out and not waited for. */
+  cancel(event: Event): void {
+    event.cancelled = true;
+    if (event.place >= 0) this.#remove(event.place);
   }
 
   /** Puts an event back that its owner has held, as number `place` of what it catches up on now. */
@@ -179,7 +188,7 @@ export class World {
         this.#now = Math.max(this.#now, until);
         return false;
       }
-      this.#pop();
+      this.#remove(0);
       const { owner } = event;
       if (event.cancelled || owner?.alive === false) continue;
       if (owner?.paused) {
@@ -193,7 +202,7 @@ export class World {
       }
       this.#now = event.at;
       this.events += 1;
-      this.digest = mix(mix(mix(this.digest, event.at | 0), event.label.hash), event.number);
+      this.digest = mix(this.digest ^ event.label.hash, (event.at | 0) + event.number);
       this.onEvent?.(event);
       this.#inEvent = true;
       this.#guarded(event.fn);
@@ -202,35 +211,51 @@ export class World {
   }
 
   #push(event: Event): void {
+    this.#heap.push(event);
+    this.#rise(event, this.#heap.length - 1);
+  }
+
+  #remove(place: number): void {
     const heap = this.#heap;
-    let place = heap.length;
-    heap.push(event);
+    (heap[place] as Event).place = -1;
+    const last = heap.pop() as Event;
+    if (place === heap.length) return;
+    if (place > 0 && isBefore(last, heap[(place - 1) >> 1] as Event)) this.#rise(last, place);
+    else this.#sink(last, place);
+  }
+
+  /** Finds the event its place, from a free one upwards. */
+  #rise(event: Event, free: number): void {
+    const heap = this.#heap;
+    let place = free;
     while (place > 0) {
       const parent = (place - 1) >> 1;
       const above = heap[parent] as Event;
       if (!isBefore(event, above)) break;
       heap[place] = above;
+      above.place = place;
       place = parent;
     }
     heap[place] = event;
+    event.place = place;
   }
 
-  #pop(): void {
+  #sink(event: Event, free: number): void {
     const heap = this.#heap;
-    const last = heap.pop() as Event;
-    if (heap.length === 0) return;
-    let place = 0;
+    let place = free;
     for (;;) {
       let child = 2 * place + 1;
       if (child >= heap.length) break;
       const right = heap[child + 1];
       if (right !== undefined && isBefore(right, heap[child] as Event)) child += 1;
       const below = heap[child] as Event;
-      if (!isBefore(below, last)) break;
+      if (!isBefore(below, event)) break;
       heap[place] = below;
+      below.place = place;
       place = child;
     }
-    heap[place] = last;
+    heap[place] = event;
+    event.place = place;
   }
 }
 
