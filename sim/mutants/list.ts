@@ -1,3 +1,4 @@
+import { BATCHES } from "./batches.ts";
 import { CLAIMS } from "./claims.ts";
 import { LEADER } from "./leader.ts";
 import type { Mutant } from "./mutant.ts";
@@ -7,6 +8,12 @@ import { SIMULATOR } from "./simulator.ts";
 import { WAITING } from "./waiting.ts";
 
 /** By number. */
-export const MUTANTS: readonly Mutant[] = [...CLAIMS, ...SERVERS, ...LEADER, ...WAITING, ...RUNNING, ...SIMULATOR].sort(
-  (a, b) => a.number - b.number,
-);
+export const MUTANTS: readonly Mutant[] = [
+  ...CLAIMS,
+  ...SERVERS,
+  ...LEADER,
+  ...WAITING,
+  ...BATCHES,
+  ...RUNNING,
+  ...SIMULATOR,
+].sort((a, b) => a.number - b.number);
