@@ -8,7 +8,7 @@ export const SIMULATOR: readonly Mutant[] = [
     id: "request-dies-with-sender",
     number: 50,
     what: "a request that is on its way is dropped when its sender is killed",
-    file: "sim/cluster/database.ts",
+    file: "sim/cluster/connection.ts",
     find: "else world.add(world.now + way * MS, requests, null, () => database.arrive(call));",
     replace: "else world.add(world.now + way * MS, requests, from, () => database.arrive(call));",
     ...self,
