@@ -28,10 +28,36 @@ for (const store of [await MemoryStore.open(), await SqliteStore.open({ path: "j
 }
 `;
 
+const SIMULATED = `
+import { defineJob } from "kiln";
+import { simulate } from "kiln/sim";
+
+const double = defineJob("double");
+for (const store of ["memory", "sqlite"]) {
+  const { runs } = await simulate({
+    state: () => ({ doubled: 0 }),
+    handlers: ({ state, sleep }) => [
+      double.handler(async () => {
+        await sleep("1s");
+        state.doubled += 1;
+      }),
+    ],
+    workload: async ({ client }) => void (await client.enqueue(double, {})),
+    check: ({ doubled }) => {
+      if (doubled === 0) throw new Error("the job did not run");
+    },
+    runs: 3,
+    store,
+  });
+  console.log(runs);
+}
+`;
+
 const TYPED = `
 import { Client, defineJob, exponential, type Job, Server, type ServerConfig, type Store, VERSION } from "kiln";
 import * as conformance from "kiln/conformance";
 import { MemoryStore } from "kiln/memory";
+import { type SimulationReport, simulate } from "kiln/sim";
 import { SqliteStore } from "kiln/sqlite";
 import { VirtualTime } from "kiln/testing";
 
@@ -53,6 +79,15 @@ export async function main(store: Store): Promise<void> {
   await new Server(store, config).runUntilSignal();
   console.log(id);
 }
+export const simulated: Promise<SimulationReport> = simulate({
+  state: () => new Map<string, number>(),
+  handlers: ({ state }) => [greet.handler((job) => state.set(job.args.name, 1).size)],
+  workload: async ({ client, sleep }) => {
+    await sleep("1s");
+    await client.enqueue(greet, { name: "Ada" });
+  },
+  check: (greeted) => greeted.size,
+});
 export const stores: Promise<Store>[] = [MemoryStore.open(), SqliteStore.open({ path: "jobs.db" })];
 `;
 
@@ -124,6 +159,10 @@ test("its version is that of package.json", async () => {
 
 test("JavaScript runs a job on memory and on SQLite", async () => {
   assert.equal(await node(PROGRAM), "42\n42\n");
+});
+
+test("JavaScript simulates a job on memory and on SQLite", async () => {
+  assert.equal(await node(SIMULATED), "3\n3\n");
 });
 
 test("every entry point can be imported", async () => {
