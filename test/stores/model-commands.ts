@@ -246,7 +246,7 @@ const pruning = command("prune", fc.record({ succeeded: age, deleted: age, faile
     );
 });
 
-const passing = command("time passes", fc.constantFrom(1, 500, 20_000, 40_000), (ms) => (world, { store, time }) => {
+const passing = command("time passes", fc.constantFrom(1, 500, 20_000, 31_000), (ms) => (world, { store, time }) => {
   world.now += ms;
   return both(
     "now",
@@ -263,12 +263,36 @@ const looking = command(
       compareViews(world, store, [state]),
 );
 
-/** Some several times: those are drawn as often as each of the others together. */
-export const COMMANDS: readonly fc.Arbitrary<Command>[] = [
-  ...[inserting, inserting, inserting, inserting, inserting, transacting],
-  ...[claiming, claiming, claiming, claiming, claiming, claiming],
-  ...[finishing, finishing, finishing, finishing, finishing, finishing],
-  ...[passing, passing, passing, settingParams, deleting, requeueing, requeueing],
-  ...[registering, beating, unregistering, leading, resigning, listingOrphans],
-  ...[pausing, resuming, resuming, sweeping, pruning, looking],
+/** How often each is drawn, compared with the others. */
+const WEIGHTS: readonly (readonly [number, fc.Arbitrary<Command>])[] = [
+  ...([
+    [12, inserting],
+    [2, transacting],
+    [14, claiming],
+    [12, finishing],
+    [6, passing],
+  ] as const),
+  ...([
+    [2, settingParams],
+    [2, deleting],
+    [4, requeueing],
+    [2, pruning],
+    [2, sweeping],
+    [1, looking],
+  ] as const),
+  ...([
+    [3, registering],
+    [1, unregistering],
+    [4, beating],
+    [1, listingOrphans],
+    [1, leading],
+    [1, resigning],
+  ] as const),
+  ...([
+    [1, pausing],
+    [2, resuming],
+  ] as const),
 ];
+
+/** As `fc.commands` takes them, which draws each as often as the others. */
+export const COMMANDS: fc.Arbitrary<Command>[] = WEIGHTS.flatMap(([weight, drawn]) => Array(weight).fill(drawn));

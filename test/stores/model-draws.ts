@@ -14,12 +14,14 @@ import type { World } from "./model.ts";
 
 export const queue = fc.constantFrom("a", "b");
 export const kind = fc.constantFrom("x", "y");
-export const server = fc.constantFrom("s1", "s2", "s3");
-export const delay = fc.constantFrom(0, 0, 0, 500, 40_000);
+export const server = fc.constantFrom("s1", "s1", "s2");
+export const delay = fc.constantFrom(0, 0, 0, 500, 31_000);
 /** How long jobs of a state are kept. */
 export const age = fc.constantFrom(null, 1, 20_000);
 
-const everyOther = <T>(drawn: fc.Arbitrary<T>): fc.Arbitrary<T | null> => fc.option(drawn, { nil: null, freq: 1 });
+/** Once in four times. */
+const seldom = <T>(drawn: fc.Arbitrary<T>): fc.Arbitrary<T | null> =>
+  fc.oneof({ arbitrary: fc.constant(null), weight: 3 }, { arbitrary: drawn, weight: 1 });
 
 interface DrawnParent {
   /** How far before the child. */
@@ -35,16 +37,16 @@ const parent: fc.Arbitrary<DrawnParent> = fc.record({
   on: fc.subarray([...PARENT_STATES], { minLength: 1 }),
 });
 const parents: fc.Arbitrary<readonly DrawnParent[]> = fc.oneof(
-  { arbitrary: fc.constant([]), weight: 2 },
+  { arbitrary: fc.constant([]), weight: 3 },
   { arbitrary: fc.array(parent, { minLength: 1, maxLength: 2 }), weight: 1 },
 );
 
 const job = fc.record({
   ...{ queue, kind, delay, parents, priority: fc.integer({ min: -1, max: 1 }) },
-  limit: everyOther(fc.record({ key: fc.constantFrom("k", "l"), max: fc.constantFrom(1, 2) })),
-  unique: everyOther(fc.record({ key: fc.constantFrom("a", "b"), window: fc.constantFrom(null, 500, 40_000) })),
+  limit: seldom(fc.record({ key: fc.constantFrom("k", "l"), max: fc.constantFrom(1, 2) })),
+  unique: seldom(fc.record({ key: fc.constantFrom("a", "b"), window: fc.constantFrom(null, 500, 31_000) })),
 });
-export const jobs = fc.array(job, { maxLength: 4 });
+export const jobs = fc.array(job, { maxLength: 5 });
 export type DrawnJobs = typeof jobs extends fc.Arbitrary<infer T> ? T : never;
 
 export function jobsOf({ lastId }: World, drawn: DrawnJobs): NewJob[] {

@@ -71,17 +71,28 @@ function add(world: World, given: NewJob, made: readonly Made[], id = 0): JobId 
   const parents = parentsOf(given, made);
   const runAt = world.now + given.delay;
   const job: Job = {
-    ...{ id, given, createdAt: world.now, parents, waitsFor: new Set(), state: "awaiting", claim: 0, attempt: 0 },
+    ...{
+      id,
+      given,
+      createdAt: world.now,
+      parents,
+      waitsFor: new Set(),
+      stillborn: false,
+      state: "awaiting",
+      claim: 0,
+      attempt: 0,
+    },
     ...{ maxAttempts: given.maxAttempts, runAt, attemptedAt: null, finalizedAt: null, server: null, sequence: 0 },
     ...{ cancelRequested: false, params: {}, history: [], output: null },
   };
   world.jobs.set(id, job);
   world.touched.add(id);
-  if (given.unique !== null) {
+  begin(world, job);
+  // One that is deleted at once never holds its key.
+  if (given.unique !== null && job.state !== "deleted") {
     const { key, window } = given.unique;
     world.keys.set(key, { id, until: window === null ? null : world.now + window });
   }
-  begin(world, job);
   return id;
 }
 
@@ -107,7 +118,7 @@ function begin(world: World, job: Job): void {
     doomed ||= met === false;
   }
   if (doomed) {
-    job.state = "deleted";
+    Object.assign(job, { state: "deleted", stillborn: true });
     addHistory(world, job, { reason: BY_PARENT });
     ended(world, job);
     return;

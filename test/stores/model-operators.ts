@@ -20,7 +20,6 @@ import {
   Refused,
   readyStateOf,
   settle,
-  useRule,
   type World,
 } from "./model.ts";
 import { promote } from "./model-jobs.ts";
@@ -104,10 +103,14 @@ const requeueable = (world: World, filter: JobFilter): Job[] =>
 /** The key that a job takes again when it is requeued. */
 const keyOf = ({ given: { unique } }: Job): string | null => (unique?.window === null ? unique.key : null);
 
-/** True unless two of the jobs would take the same key again: it is open which of them gets it. */
+/**
+ * True unless it is open what requeueing does: which of two jobs takes the same unique key again, and whether the rule of a
+ * limit counts anew that came with a job which was deleted at its insert.
+ */
 export function isDecided(world: World, filter: JobFilter): boolean {
-  const keys = requeueable(world, filter).flatMap((job) => keyOf(job) ?? []);
-  return new Set(keys).size === keys.length;
+  const jobs = requeueable(world, filter);
+  const keys = jobs.flatMap((job) => keyOf(job) ?? []);
+  return new Set(keys).size === keys.length && !jobs.some((job) => job.stillborn && job.given.limit !== null);
 }
 
 export function requeue(world: World, filter: JobFilter): number {
@@ -121,7 +124,6 @@ export function requeue(world: World, filter: JobFilter): number {
     Object.assign(job, { runAt: world.now, finalizedAt: null, output: null });
     if (wasScheduled) job.maxAttempts = Math.max(job.maxAttempts, job.attempt + 1);
     else job.attempt = 0;
-    useRule(world, job);
     world.touched.add(job.id);
   }
   return jobs.length;

@@ -26,6 +26,8 @@ export interface Job {
   readonly parents: ReadonlyMap<JobId, readonly ParentState[]>;
   /** Parents that it still waits for. */
   readonly waitsFor: Set<JobId>;
+  /** It was deleted at its insert, because of a parent. */
+  stillborn: boolean;
   state: JobState;
   claim: number;
   attempt: number;
@@ -139,6 +141,8 @@ export function isMet(on: readonly ParentState[], end: ParentState): boolean | n
 /** Deals with all that waits for a job that has ended; a parent that was removed has ended as `deleted`. */
 export function settle(world: World, parent: JobId, end: ParentState): void {
   for (const child of jobsOf(world, ({ waitsFor }) => waitsFor.has(parent))) {
+    // It may have been deleted because of an earlier one of these children.
+    if (!child.waitsFor.has(parent)) continue;
     const met = isMet(child.parents.get(parent) ?? [], end);
     if (met === null) continue;
     world.touched.add(child.id);
