@@ -15,35 +15,37 @@ export const serverInfo = (id: string): ServerInfo => ({
   queues: id === "s1" ? ["a"] : ["c"],
 });
 
-async function insert(world: World, writer: Writer, drawn: draws.DrawnJobs): Promise<void> {
+/** `back` is drawn for `whileHeld`; null = whoever holds what. */
+async function insert(world: World, writer: Writer, drawn: draws.DrawnJobs, back: number | null): Promise<void> {
   const given = draws.jobsOf(world, drawn);
-  const call = () => writer.insert(given);
+  const whileHeld = back === null ? undefined : draws.claimOf(world, back);
+  const call = () => writer.insert(given, whileHeld && { whileHeld });
   await both("insert", call, (found) => {
     const added = Array.isArray(found) ? (found as InsertedJob[]).filter(({ duplicate }) => !duplicate) : [];
-    return jobs.insert(
-      world,
-      given,
-      added.map(({ id }) => id),
-    );
+    const fresh = added.map(({ id }) => id);
+    return jobs.insert(world, given, fresh, whileHeld);
   });
 }
 
 const inserting = command(
   "insert",
-  draws.jobs,
-  (drawn) =>
+  fc.record({ drawn: draws.jobs, back: draws.seldom(draws.claim) }),
+  ({ drawn, back }) =>
     (world, { store }) =>
-      insert(world, store, drawn),
+      insert(world, store, drawn, back),
 );
 
 const transacting = command(
   "transaction",
-  fc.record({ calls: fc.array(draws.jobs, { maxLength: 3 }), back: draws.claim, rollsBack: fc.boolean() }),
-  ({ calls, back, rollsBack }) =>
+  fc.record({
+    ...{ calls: fc.array(draws.jobs, { maxLength: 3 }), held: draws.seldom(draws.claim) },
+    ...{ back: draws.claim, rollsBack: fc.boolean() },
+  }),
+  ({ calls, held, back, rollsBack }) =>
     async (world, { store }) => {
       const before = structuredClone(world);
       const transaction = store.transaction(async (writer) => {
-        for (const drawn of calls) await insert(world, writer, drawn);
+        for (const drawn of calls) await insert(world, writer, drawn, held);
         const ref = draws.claimOf(world, back);
         const params = { inside: `${world.lastId}` };
         await both(

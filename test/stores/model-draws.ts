@@ -20,7 +20,7 @@ export const delay = fc.constantFrom(0, 0, 0, 500, 31_000);
 export const age = fc.constantFrom(null, 1, 20_000);
 
 /** Once in four times. */
-const seldom = <T>(drawn: fc.Arbitrary<T>): fc.Arbitrary<T | null> =>
+export const seldom = <T>(drawn: fc.Arbitrary<T>): fc.Arbitrary<T | null> =>
   fc.oneof({ arbitrary: fc.constant(null), weight: 3 }, { arbitrary: drawn, weight: 1 });
 
 interface DrawnParent {

@@ -35,7 +35,13 @@ import { claimedOf } from "./model-views.ts";
 type Made = Pick<InsertedJob, "id" | "duplicate">;
 
 /** `fresh`: the ids that the store has given to the new jobs, in their order. A parent by position comes before its child. */
-export function insert(world: World, given: readonly NewJob[], fresh: readonly JobId[]): InsertedJob[] {
+export function insert(
+  world: World,
+  given: readonly NewJob[],
+  fresh: readonly JobId[],
+  whileHeld?: JobRef,
+): InsertedJob[] {
+  if (whileHeld !== undefined && heldJob(world, whileHeld) === null) throw new Refused("claim_lost");
   requireParents(world, given);
   const left = [...fresh];
   const made: Made[] = [];

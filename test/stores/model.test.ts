@@ -1,6 +1,6 @@
 /**
  * Whatever is asked of a store, it answers and ends as the model in `model.ts` does. `RUNS` says how many scenarios each
- * store gets (default 200): `RUNS=5000 npm test -- --timeout=1800 test/stores/model.test.ts`. A failure names `seed`, `path`
+ * store gets (default 150): `RUNS=5000 npm test -- --timeout=1800 test/stores/model.test.ts`. A failure names `seed`, `path`
  * and, at the end of its commands, `replayPath`; `REPLAY='{"seed":1,"path":"2:3","replayPath":"AA:B"}'` runs just that.
  */
 import { test } from "node:test";
@@ -19,7 +19,7 @@ const STORES: Readonly<Record<string, (time: VirtualTime) => Promise<Store>>> = 
   SQLite: (time) => SqliteStore.open({ path: ":memory:", runtime: time.runtime() }),
 };
 
-const RUNS = Number(process.env["RUNS"] ?? 200);
+const RUNS = Number(process.env["RUNS"] ?? 150);
 const { replayPath, ...replayed }: { seed?: number; path?: string; replayPath?: string } = JSON.parse(
   process.env["REPLAY"] ?? "{}",
 );
