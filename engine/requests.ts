@@ -77,7 +77,8 @@ export interface UniqueKey {
   readonly key: string;
   /**
    * How long the key is held, counted from the insert, whatever becomes of the job; more than 0. Null = until the job
-   * succeeds, fails or is deleted; when it is requeued it takes the key again.
+   * succeeds, fails or is deleted; when it is requeued it takes the key again. A job that is deleted at its insert, because
+   * of a parent, never holds the key, with a window or without.
    */
   readonly window: number | null;
   /**

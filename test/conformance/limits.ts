@@ -146,6 +146,16 @@ export const limitsCases: Group = {
     assert.equal((await claim(store)).length, 1);
   },
 
+  /** Also when the newest rule is the one that the key has already: an older job that comes to wait later changes nothing. */
+  async NewestRuleIsTheSame({ store, advance }) {
+    await register(store);
+    const [first] = await waiters(store, atOnce(1), 1);
+    await insertMany(store, [newJob({ limit: atOnce(9), delay: MINUTE }), newJob({ limit: atOnce(1) })]);
+    await advance(MINUTE);
+    assert.deepEqual(await claimIds(store), [first]);
+    assert.deepEqual(await claimIds(store), [], "one at a time, though a job of the older rule is due now");
+  },
+
   async Promote({ store, advance }) {
     await register(store);
     const ids = await waiters(store, atOnce(1), 2, { delay: MINUTE });

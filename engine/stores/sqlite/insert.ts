@@ -203,7 +203,7 @@ function addWaiting(
   throttling: Throttling,
 ): void {
   if (state !== "throttled" && state !== "awaiting") waiting.add(queue, runAt - now);
-  if (limit !== null) throttling.add({ id, queue, kind, limitKey: limit.key }, state === "throttled");
+  if (limit !== null) throttling.add({ id, queue, kind, limitKey: limit.key }, state === "throttled", limit);
 }
 
 function insertOne(db: Connection, job: NewJob, id: number, state: string, runAt: number, now: number): void {

@@ -61,6 +61,9 @@ export class Throttling {
   readonly #db: Connection;
   readonly #tx: Transaction;
   readonly #newest = new Map<string, JobId>();
+  readonly #rules = new Map<string, Limit>();
+  /** Keys that the new jobs have different rules of. */
+  readonly #mixed = new Set<string>();
   readonly #lanes = new Map<string, { readonly job: LimitedJob; readonly waits: boolean }>();
 
   constructor(db: Connection, tx: Transaction) {
@@ -68,8 +71,11 @@ export class Throttling {
     this.#tx = tx;
   }
 
-  /** `waits` = it is throttled now. The job must have been written. */
-  add(job: LimitedJob, waits = true): void {
+  /** `waits` = it is throttled now. `rule` is that of a new job. The job must have been written. */
+  add(job: LimitedJob, waits = true, rule: Limit | null = null): void {
+    const before = this.#rules.get(job.limitKey);
+    if (rule !== null && before !== undefined && !sameLimit(rule, before)) this.#mixed.add(job.limitKey);
+    if (rule !== null) this.#rules.set(job.limitKey, rule);
     this.#newest.set(job.limitKey, Math.max(job.id, this.#newest.get(job.limitKey) ?? 0));
     const lane = JSON.stringify([job.limitKey, job.queue, job.kind]);
     this.#lanes.set(lane, { job, waits: waits || this.#lanes.get(lane)?.waits === true });
@@ -86,8 +92,11 @@ export class Throttling {
     if (!row || row[5] >= id) return;
     const rule = this.#ruleOf(id);
     const [max, rate, per, burst] = rule;
-    if (sameLimit({ key, max, rate, per, burst }, { key, max: row[0], rate: row[1], per: row[2], burst: row[3] }))
+    if (sameLimit({ key, max, rate, per, burst }, { key, max: row[0], rate: row[1], per: row[2], burst: row[3] })) {
+      // Lest one of the others, coming to wait later, has its rule taken for a newer one.
+      if (this.#mixed.has(key)) this.#db.run("UPDATE kiln_limits SET rule_of = ?2 WHERE key = ?1", key, id);
       return;
+    }
     this.#db.run(
       "UPDATE kiln_limits SET max = ?2, rate = ?3, per = ?4, burst = ?5, rule_of = ?6 WHERE key = ?1",
       ...[key, ...rule, id],
