@@ -1,19 +1,21 @@
-/** The suite `sim`: how much virtual time, and how many scenarios, a minute of a processor simulates. */
+/** The suite `sim`: how much virtual time a minute of a processor simulates, and how many scenarios the machine in a second. */
+import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
 import { STORE_KINDS, type StoreKind } from "../sim/cluster/database.ts";
-import { scenarioFrom } from "../sim/generate/generate.ts";
-import { allCheckers } from "../sim/invariants/index.ts";
 import { run as simulate } from "../sim/run/run.ts";
 import { DEFAULT_CONFIG, EMPTY_SCENARIO, PLAIN_JOB, PLAIN_SERVER, type Scenario } from "../sim/scenario/scenario.ts";
-import { median, progress } from "./measure.ts";
+import { Child, median, progress } from "./measure.ts";
 import { atLeast, type Report, type Row } from "./report.ts";
+import type { Share } from "./sim-child.ts";
 
+const CHILD = fileURLToPath(new URL("sim-child.ts", import.meta.url));
 const HOUR = 3_600_000;
 const SECOND = 1_000;
 /** Virtual hours of one measure, by store: each takes a second or two. */
 const HOURS: Readonly<Record<StoreKind, number>> = { memory: 10, sqlite: 3 };
 const TARGETS: Readonly<Record<StoreKind, number>> = { memory: 500, sqlite: 100 };
 const ROUNDS = 5;
-/** Scenarios of one measure; each lasts twelve virtual minutes before it is healed. */
+/** Scenarios of one measure and process; each lasts twelve virtual minutes before it is healed. */
 const SCENARIOS = 60;
 const DURATION = 12 * 60 * SECOND;
 
@@ -24,13 +26,16 @@ export async function run(): Promise<Report> {
     const name = `3 servers at the defaults, ${store}`;
     rows.push({ name, value: calm, unit: "virtual hours/CPU min", target: atLeast(TARGETS[store]) });
   }
+  const processes = availableParallelism();
+  const children = Array.from({ length: processes }, () => new Child(CHILD, []));
   for (const [checked, target] of [
     [false, atLeast(60)],
     [true, null],
   ] as const) {
-    const name = `scenarios with faults, memory${checked ? ", all invariants checked" : ""}`;
-    rows.push({ name, value: await rounds(name, () => faulty(checked)), unit: "scenarios/CPU s", target });
+    const name = `scenarios with faults, memory, ${processes} processes${checked ? ", all invariants checked" : ""}`;
+    rows.push({ name, value: await rounds(name, () => faulty(children, checked)), unit: "scenarios/s", target });
   }
+  for (const child of children) await child.stop();
   const { heartbeatInterval, pollInterval } = DEFAULT_CONFIG;
   return { suite: "sim", rows, facts: { heartbeatInterval, pollInterval, jobs: "one in 10 s", rounds: ROUNDS } };
 }
@@ -58,17 +63,20 @@ async function calmHours(store: StoreKind): Promise<number> {
   return (HOURS[store] * 60) / seconds;
 }
 
-/** Scenarios in a second of a processor. */
-async function faulty(checked: boolean): Promise<number> {
-  const scenarios = Array.from({ length: SCENARIOS }, (_, n) => ({
-    ...scenarioFrom(n + 1, "swarm"),
-    duration: DURATION,
-  }));
-  const seconds = await cpuSeconds(async () => {
-    for (const scenario of scenarios)
-      await simulate(scenario, { store: "memory", ...(checked && { checkers: allCheckers }) });
-  });
-  return SCENARIOS / seconds;
+/** Scenarios in a second, by a process for each processor, as `npm run sim -- run --jobs N` does it. */
+async function faulty(children: readonly Child[], checked: boolean): Promise<number> {
+  const seeds = Array.from({ length: SCENARIOS * children.length }, (_, n) => n + 1);
+  const started = performance.now();
+  for (const [index, child] of children.entries()) {
+    const share: Share = {
+      seeds: seeds.filter((seed) => seed % children.length === index),
+      duration: DURATION,
+      checked,
+    };
+    child.send(share);
+  }
+  await Promise.all(children.map((child) => child.next()));
+  return (seeds.length * SECOND) / (performance.now() - started);
 }
 
 async function cpuSeconds(work: () => Promise<void>): Promise<number> {

@@ -62,13 +62,19 @@ const PASSED_OVER = /\/sim\/world\/tripwire\.[jt]s|\/engine\/runtime\.[jt]s|\(<a
 const ROOT = new URL("../../", import.meta.url).pathname;
 
 function caller(): string {
+  // The deeper a stack is looked at, the longer that takes, and who is looked for most often stands near the top.
+  const line = whoCalls(5) ?? whoCalls(20) ?? "unknown";
+  const [, file = line, number = "?"] = /(?:file:\/\/)?([^\s()]+):(\d+):\d+\)?$/.exec(line) ?? [];
+  return `${file.startsWith(ROOT) ? file.slice(ROOT.length) : file}:${number}`;
+}
+
+/** Its line among the topmost ones of the stack. */
+function whoCalls(depth: number): string | undefined {
   const limit = Error.stackTraceLimit;
-  Error.stackTraceLimit = 20;
+  Error.stackTraceLimit = depth;
   const lines = (new Error().stack ?? "").split("\n").slice(1);
   Error.stackTraceLimit = limit;
-  const line = lines.find((text) => !PASSED_OVER.test(text)) ?? lines.at(-1) ?? "unknown";
-  const [, file = line.trim(), number = "?"] = /(?:file:\/\/)?([^\s()]+):(\d+):\d+\)?$/.exec(line) ?? [];
-  return `${file.startsWith(ROOT) ? file.slice(ROOT.length) : file}:${number}`;
+  return lines.find((text) => !PASSED_OVER.test(text))?.trim();
 }
 
 function replaceAll(): () => void {
